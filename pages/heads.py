@@ -1,0 +1,188 @@
+"""Heads: every head at a glance, and the chosen one as a matrix, as lines and as bars."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+import viz_model as vm
+from viz_model.measures import all_head_measures
+from viz_ui import drawn as drawing
+from viz_ui.arithmetic import draw_arithmetic
+from viz_ui.colours import diverging_lut, sequential_lut
+from viz_ui.components.head_grid import head_grid
+from viz_ui.components.panels import Bars, Lines, Matrix, panels
+from viz_ui.drawn import DRAWN
+from viz_ui.open_matrix import note_opened, open_noted_matrix
+from viz_ui.pooling import thumbnails
+from viz_ui.state import choose
+from viz_ui.view import View, current_view
+
+RANGES = ("0 to 1", "own range")
+
+
+def draw(view: View) -> None:
+    st.title("Heads")
+    st.markdown(
+        "Each head decides for every token (the **query**, a row) how much it reads from every token it may see "
+        "(the **keys**, columns). Choose a head in the grid, point at a cell, click it for its arithmetic."
+    )
+    drawn, full = draw_switches()
+    with st.container(horizontal=True, key="head_and_grid", gap="medium"):
+        with st.container(width=330, key="grid_side"):
+            draw_grid(view, drawn, full)
+            draw_facts(view)
+        with st.container(key="head_side"):
+            draw_head(view, drawn, full)
+    st.subheader(f"The cell of query {view.query} and key {view.key}")
+    draw_arithmetic(view)
+    st.subheader("All heads in numbers")
+    draw_table(view)
+
+
+def draw_switches() -> tuple[drawing.Drawn, bool]:
+    """What is drawn, and whether colours of weights go from 0 to 1 or over the range that is there."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.segmented_control(
+            "What is drawn",
+            list(DRAWN),
+            format_func=lambda name: DRAWN[name].label,
+            default="weights",
+            required=True,
+            key="drawn",
+            bind="query-params",
+        )
+        colours = RANGES[0]
+        if name == "weights":
+            colours = st.segmented_control(
+                "Colours", RANGES, default=RANGES[0], required=True, key="colours", bind="query-params"
+            )
+    return DRAWN[name], name == "weights" and colours == RANGES[0]
+
+
+def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
+    small, seen, (low, high) = grid_pictures(view.trace, drawn.name, full)
+    head_grid(
+        small,
+        seen,
+        sequential_lut() if drawn.scale == "sequential" else diverging_lut(),
+        layer=view.layer,
+        head=view.head,
+        labels=notes(view.model),
+        key="head_grid",
+        on_pick=lambda layer, head: choose(layer=layer, head=head),
+    )
+    pooled = f"pooled to {small.shape[-1]}×{small.shape[-1]} by the largest cell, " if view.trace.length > 32 else ""
+    st.caption(f"Thumbnails: {pooled}one colour scale for all heads, {low:.3g} to {high:.3g}.")
+
+
+@st.cache_data(scope="session", max_entries=8, show_spinner=False, hash_funcs={vm.Trace: id})
+def grid_pictures(trace: vm.Trace, name: str, full: bool):
+    """Thumbnails of all heads on one scale, what of them is not masked, and the ends of the scale."""
+    matrices = drawing.all_values(trace, name)
+    low, high = drawing.ends(matrices, DRAWN[name].scale, full=full)
+    allowed = trace.mask(0).numpy() if DRAWN[name].masked else None
+    return *thumbnails(matrices, low, high, allowed), (low, high)
+
+
+def notes(model: vm.Model) -> list[list[str]] | None:
+    """A short note for each head: what it was found to do when the checkpoint was measured."""
+    if not model.measured_heads:
+        return None
+    config = model.config
+    return [[note(model, layer, head) for head in range(config.n_heads)] for layer in range(config.n_layers)]
+
+
+def note(model: vm.Model, layer: int, head: int) -> str:
+    measured = model.measured_heads
+    found = [
+        f"{words} {measured[name][layer][head]:.2f}"
+        for name, words in (("previous_text", "previous token"), ("induction", "induction"))
+        if name in measured and measured[name][layer][head] >= 0.3
+    ]
+    return ", ".join(found)
+
+
+def draw_facts(view: View) -> None:
+    measures = measured(view.trace)
+    row = {name: table[view.layer, view.head] for name, table in measures.items()}
+    found = note(view.model, view.layer, view.head)
+    st.markdown(f"**Layer {view.layer}, head {view.head}**" + (f" · {found}" if found else ""))
+    previous = "–" if np.isnan(row["previous"]) else f"{row['previous']:.2f}"
+    st.caption(
+        f"On this prompt, mean over the queries: entropy {row['entropy']:.2f} bits; weight on the first token "
+        f"{row['first']:.2f}, on the query itself {row['itself']:.2f}, on the token before it {previous}."
+    )
+    if not view.trace.stored:
+        st.caption("Long prompt: this head is derived from the held Q, K and mask.")
+
+
+@st.cache_data(scope="session", max_entries=4, show_spinner=False, hash_funcs={vm.Trace: id})
+def measured(trace: vm.Trace) -> dict[str, np.ndarray]:
+    return {name: table.numpy() for name, table in all_head_measures(trace).items()}
+
+
+def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
+    values = drawing.values(view.trace, drawn.name, view.layer, view.head)
+    allowed = view.trace.mask(view.layer).numpy()
+    low, high = drawing.ends(values, drawn.scale, full=full)
+    matrix = Matrix(
+        drawn.name,
+        f"Layer {view.layer}, head {view.head}: {drawn.label}",
+        values,
+        view.labels,
+        view.labels,
+        caption=f"{drawn.formula}   (T, S) = {values.shape}",
+        role=drawn.role,
+        scale=drawn.scale,
+        low=low,
+        high=high,
+        allowed=allowed if drawn.masked else None,
+        rows_are_queries=True,
+        columns_are_keys=True,
+    )
+    panels(
+        [matrix, Lines("lines", "Who reads whom", of=drawn.name), Bars("bars", "Row of the query", of=drawn.name)],
+        key="head_panels",
+        selected=(view.query, view.key),
+        on_pick=picked,
+        on_open=note_opened,
+    )
+    open_noted_matrix(view, {drawn.name: matrix})
+
+
+def picked(event: dict) -> None:
+    """A clicked cell chooses its query and its key."""
+    choose(**{name: event[name] for name in ("query", "key") if event[name] is not None})
+
+
+def draw_table(view: View) -> None:
+    measures = measured(view.trace)
+    layers, heads = np.indices(measures["entropy"].shape)
+    table = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel()})
+    for name, values in measures.items():
+        table[name] = values.ravel()
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=320,
+        key="head_table",
+        on_select=lambda: take_row(table),
+        selection_mode="single-row",
+        column_config={
+            "entropy": st.column_config.NumberColumn("entropy (bits)", format="%.3f"),
+            **{
+                name: st.column_config.ProgressColumn(f"on {words}", format="%.3f", min_value=0, max_value=1)
+                for name, words in (("first", "first token"), ("itself", "itself"), ("previous", "previous token"))
+            },
+        },
+    )
+    st.caption("Means over the queries of this prompt. Click a column name to sort; mark a row to choose its head.")
+
+
+def take_row(table: pd.DataFrame) -> None:
+    rows = st.session_state.head_table["selection"]["rows"]
+    if rows:
+        choose(layer=int(table["layer"][rows[0]]), head=int(table["head"][rows[0]]))
+
+
+draw(current_view())

@@ -1,0 +1,143 @@
+"""Fixtures of all browser tests: `browser`, `serve`, `app_url`, `fresh_app_url`, `page`.
+
+Markers a test may carry: `@pytest.mark.theme("dark")` (default "light"), `@pytest.mark.viewport(900, 900)`
+(default 1400 x 900). Every test in this folder gets the marker `browser`.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.harness import (
+    CHROMIUM_FLAGS,
+    CHROMIUM_NAMES,
+    PageWatch,
+    Server,
+    browser_required,
+    find_chromium,
+)
+
+HERE = Path(__file__).parent
+WAIT_MS = 20_000
+SERVERS = pytest.StashKey[list]()
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_configure(config):
+    config.stash[SERVERS] = []
+
+
+def pytest_itemcollected(item):
+    if HERE in item.path.parents:
+        item.add_marker("browser")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Show the server's log with a failure; where a browser is required, a skip is a failure."""
+    report = yield
+    if HERE not in item.path.parents:
+        return report
+    if report.skipped and browser_required() and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped although a browser is required: {call.excinfo.value}"
+    if report.failed:
+        item.stash[FAILED] = True
+        for server in item.config.stash.get(SERVERS, []):
+            report.sections.append((f"log of streamlit run {server.script_path}", server.log()))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """The same for a test file that is skipped as a whole."""
+    report = yield
+    if report.skipped and browser_required():
+        report.outcome = "failed"
+        report.longrepr = f"skipped although a browser is required: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One Chromium for the whole session."""
+    path = find_chromium()
+    if path is None:
+        reason = f"no Chromium found (looked for {', '.join(CHROMIUM_NAMES)})"
+        pytest.skip(reason)  # where a browser is required, the report above makes this a failure
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    api.expect.set_options(timeout=WAIT_MS)
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def start_server(request, tmp_path_factory):
+    """`start_server(script_path, **env)` -> Server; all of them end with the session."""
+    servers = request.config.stash.setdefault(SERVERS, [])
+
+    def start(script_path, **env):
+        server = Server(script_path, tmp_path_factory.mktemp("server") / "log.txt", **env)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+    servers.clear()
+
+
+@pytest.fixture(scope="session")
+def serve(start_server):
+    """`serve(script_path, **env)` -> base URL of a server, one for each script and environment."""
+    running = {}
+
+    def serve_once(script_path, **env):
+        key = (str(script_path), tuple(sorted(env.items())))
+        if key not in running:
+            running[key] = start_server(script_path, **env)
+        return running[key].url
+
+    return serve_once
+
+
+@pytest.fixture(scope="session")
+def app_url(serve):
+    """Base URL of the whole app, shared by all tests."""
+    return serve("app.py")
+
+
+@pytest.fixture
+def fresh_app_url(request, start_server):
+    """Base URL of the whole app on a server that nobody has visited yet."""
+    server = start_server("app.py")
+    yield server.url
+    server.stop()
+    request.config.stash[SERVERS].remove(server)
+
+
+def _marker_arguments(request, name, default):
+    marker = request.node.get_closest_marker(name)
+    return marker.args if marker else default
+
+
+@pytest.fixture
+def page(request, browser, tmp_path_factory):
+    """A page in a browser profile of its own. The test fails when the console or the network had errors."""
+    width, height = _marker_arguments(request, "viewport", (1400, 900))
+    (theme,) = _marker_arguments(request, "theme", ("light",))
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    watch = PageWatch(page)
+    yield page
+    if watch.problems or request.node.stash.get(FAILED, False):
+        name = re.sub(r"\W+", "-", request.node.name)
+        path = tmp_path_factory.mktemp("failed") / f"{name}.png"
+        page.screenshot(path=path, full_page=True)
+        print(f"screenshot of the failed test: {path}")
+    context.close()
+    watch.check()

@@ -1,0 +1,44 @@
+"""What holds for all tests.
+
+With `requirements.txt` alone, the test files that need more are skipped, each with the name of what is
+missing. Browser tests run last: they are slow, and an event loop lives in the main thread while they run.
+"""
+
+import importlib.util
+from functools import cache
+
+import pytest
+
+from tests.sources import declared, imports
+
+pytest_plugins = ["pytester"]
+
+
+@cache
+def missing_packages():
+    """Names of the packages in requirements-dev.txt that are not installed."""
+    return {name for name in declared("requirements-dev.txt") if importlib.util.find_spec(name) is None}
+
+
+class ModuleWithoutTools(pytest.Module):
+    """A test file that cannot be imported here."""
+
+    missing = ()
+
+    def collect(self):
+        pytest.skip(f"needs {', '.join(self.missing)}: pip install -r requirements-dev.txt")
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    if not missing_packages():
+        return None  # pytest makes an ordinary module
+    missing = sorted(missing_packages() & {package for _, package in imports(module_path)})
+    if not missing:
+        return None
+    module = ModuleWithoutTools.from_parent(parent, path=module_path)
+    module.missing = missing
+    return module
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)

@@ -1,0 +1,178 @@
+"""What other libraries call the parts of a Transformer: their configuration and weights as ours."""
+
+import torch
+
+from viz_model.transformer import Transformer, TransformerConfig
+
+
+def loaded(config, weights):
+    """Our Transformer with these weights; a missing, foreign or misshapen name is an error."""
+    model = Transformer(config).eval().requires_grad_(False)
+    model.load_state_dict(weights)
+    return model
+
+
+def _layer(ours, theirs, both=("weight", "bias")):
+    return {f"{ours}.{kind}": theirs[kind] for kind in both if kind in theirs}
+
+
+def _under(state, prefix):
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def _split(layer, parts):
+    """A layer that makes several things at once, as one layer each: (parts·out, in) -> parts × (out, in)."""
+    chunks = {kind: tensor.chunk(parts) for kind, tensor in layer.items()}
+    return [{kind: chunk[part] for kind, chunk in chunks.items()} for part in range(parts)]
+
+
+def gpt2_config(theirs):
+    return TransformerConfig(
+        n_layers=theirs.n_layer,
+        n_heads=theirs.n_head,
+        d_model=theirs.n_embd,
+        d_ff=theirs.n_inner,
+        vocab_size=theirs.vocab_size,
+        context_length=theirs.n_positions,
+        norm_epsilon=theirs.layer_norm_epsilon,
+        activation={"gelu_new": "gelu-tanh", "gelu": "gelu", "relu": "relu"}[theirs.activation_function],
+    )
+
+
+def gpt2_weights(theirs):
+    """GPT-2 keeps its matrices as (in, out), and makes q, k and v in one layer."""
+    state = _under(theirs.state_dict(), "transformer.")
+    weights = {"tokens.weight": state["wte.weight"], "positions.weight": state["wpe.weight"]}
+    weights |= _layer("final_norm", _under(state, "ln_f."))
+
+    def turned(prefix):
+        return {kind: tensor.t() for kind, tensor in _under(state, prefix).items()}
+
+    for layer in range(theirs.config.n_layer):
+        ours, his = f"blocks.{layer}", f"h.{layer}"
+        weights |= _layer(f"{ours}.norm1", _under(state, f"{his}.ln_1."))
+        weights |= _layer(f"{ours}.norm2", _under(state, f"{his}.ln_2."))
+        parts = _split(turned(f"{his}.attn.c_attn."), 3)
+        for name, part in zip(("query", "key", "value"), parts, strict=True):
+            weights |= _layer(f"{ours}.attn.{name}", part)
+        weights |= _layer(f"{ours}.attn.output", turned(f"{his}.attn.c_proj."))
+        weights |= _layer(f"{ours}.ffn.up", turned(f"{his}.mlp.c_fc."))
+        weights |= _layer(f"{ours}.ffn.down", turned(f"{his}.mlp.c_proj."))
+    return weights
+
+
+def llama_config(theirs):
+    assert theirs.attention_bias == theirs.mlp_bias, "ours has one switch for both"
+    return TransformerConfig(
+        n_layers=theirs.num_hidden_layers,
+        n_heads=theirs.num_attention_heads,
+        n_kv_heads=theirs.num_key_value_heads,
+        d_model=theirs.hidden_size,
+        d_ff=theirs.intermediate_size,
+        vocab_size=theirs.vocab_size,
+        context_length=theirs.max_position_embeddings,
+        position="rotary",
+        rotary_base=theirs.rope_parameters["rope_theta"],
+        norm="rms",
+        norm_epsilon=theirs.rms_norm_eps,
+        activation="swiglu",
+        bias=theirs.attention_bias,
+        tied_unembedding=theirs.tie_word_embeddings,
+    )
+
+
+LLAMA_NAMES = {
+    "norm1": "input_layernorm",
+    "norm2": "post_attention_layernorm",
+    "attn.query": "self_attn.q_proj",
+    "attn.key": "self_attn.k_proj",
+    "attn.value": "self_attn.v_proj",
+    "attn.output": "self_attn.o_proj",
+    "ffn.gate": "mlp.gate_proj",
+    "ffn.up": "mlp.up_proj",
+    "ffn.down": "mlp.down_proj",
+}
+
+
+def llama_weights(theirs):
+    state = theirs.state_dict()
+    weights = {"tokens.weight": state["model.embed_tokens.weight"]}
+    weights |= _layer("final_norm", _under(state, "model.norm."))
+    if not theirs.config.tie_word_embeddings:
+        weights["unembedding.weight"] = state["lm_head.weight"]
+    for layer in range(theirs.config.num_hidden_layers):
+        for ours, his in LLAMA_NAMES.items():
+            weights |= _layer(f"blocks.{layer}.{ours}", _under(state, f"model.layers.{layer}.{his}."))
+    return weights
+
+
+def bert_config(theirs):
+    return TransformerConfig(
+        n_layers=theirs.num_hidden_layers,
+        n_heads=theirs.num_attention_heads,
+        d_model=theirs.hidden_size,
+        d_ff=theirs.intermediate_size,
+        vocab_size=theirs.vocab_size,
+        context_length=theirs.max_position_embeddings,
+        layout="encoder-only",
+        norm_place="post",
+        norm_epsilon=theirs.layer_norm_eps,
+        embedding_norm=True,
+        activation=theirs.hidden_act,
+    )
+
+
+BERT_NAMES = {
+    "norm1": "attention.output.LayerNorm",
+    "norm2": "output.LayerNorm",
+    "attn.query": "attention.self.query",
+    "attn.key": "attention.self.key",
+    "attn.value": "attention.self.value",
+    "attn.output": "attention.output.dense",
+    "ffn.up": "intermediate.dense",
+    "ffn.down": "output.dense",
+}
+
+
+def bert_weights(theirs):
+    """Every token gets the embedding of sentence 0 as well: it is folded into the positions."""
+    state = theirs.state_dict()
+    embeddings = _under(state, "embeddings.")
+    sentence = embeddings["token_type_embeddings.weight"][0]
+    weights = {
+        "tokens.weight": embeddings["word_embeddings.weight"],
+        "positions.weight": embeddings["position_embeddings.weight"] + sentence,
+    }
+    weights |= _layer("embedding_norm", _under(embeddings, "LayerNorm."))
+    for layer in range(theirs.config.num_hidden_layers):
+        for ours, his in BERT_NAMES.items():
+            weights |= _layer(f"blocks.{layer}.{ours}", _under(state, f"encoder.layer.{layer}.{his}."))
+    return weights
+
+
+TORCH_NAMES = {
+    "norm1": "norm1",
+    "norm2": "norm2",
+    "attn.output": "self_attn.out_proj",
+    "ffn.up": "linear1",
+    "ffn.down": "linear2",
+}
+
+
+def torch_weights(encoder, embedding):
+    """`nn.TransformerEncoder` has no embedding of its own; q, k and v are one layer."""
+    state = encoder.state_dict()
+    weights = {"tokens.weight": embedding}
+    weights |= _layer("final_norm", _under(state, "norm."))
+    for layer in range(encoder.num_layers):
+        his = _under(state, f"layers.{layer}.")
+        together = {"weight": his["self_attn.in_proj_weight"], "bias": his["self_attn.in_proj_bias"]}
+        for name, part in zip(("query", "key", "value"), _split(together, 3), strict=True):
+            weights |= _layer(f"blocks.{layer}.attn.{name}", part)
+        for ours, theirs in TORCH_NAMES.items():
+            weights |= _layer(f"blocks.{layer}.{ours}", _under(his, f"{theirs}."))
+    return weights
+
+
+def agree(found, expected, tolerance=2e-5):
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)

@@ -1,0 +1,76 @@
+"""Our Transformer against `torch.nn.TransformerEncoder`: both directions, the norm in both places."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+
+from tests.reference.name_maps import agree, loaded, torch_weights
+from tests.viz_model.models import randomise
+from viz_model.hooks import capture
+from viz_model.transformer import TransformerConfig
+
+LAYERS, HEADS, WIDTH, HIDDEN, VOCABULARY, CONTEXT = 3, 4, 24, 37, 31, 16
+
+
+@pytest.fixture(params=itertools.product(("pre", "post"), ("relu", "gelu"), ("decoder-only", "encoder-only")))
+def pair(request):
+    """Their encoder, ours with the same weights, and the embedding that both start from."""
+    place, activation, layout = request.param
+    layer = nn.TransformerEncoderLayer(
+        WIDTH, HEADS, HIDDEN, activation=activation, batch_first=True, norm_first=place == "pre"
+    )
+    norm = nn.LayerNorm(WIDTH) if place == "pre" else None
+    theirs = randomise(nn.TransformerEncoder(layer, LAYERS, norm, enable_nested_tensor=False), size=0.3)
+    embedding = torch.randn(VOCABULARY, WIDTH, generator=torch.Generator().manual_seed(1))
+    config = TransformerConfig(
+        n_layers=LAYERS,
+        n_heads=HEADS,
+        d_model=WIDTH,
+        d_ff=HIDDEN,
+        vocab_size=VOCABULARY,
+        context_length=CONTEXT,
+        layout=layout,
+        position="none",
+        norm_place=place,
+        activation=activation,
+    )
+    return theirs, loaded(config, torch_weights(theirs, embedding)), embedding
+
+
+def ids_of(length):
+    return torch.randint(VOCABULARY, (2, length), generator=torch.Generator().manual_seed(length))
+
+
+def forbidden(model, length):
+    """What torch calls a mask: True where a query may not attend."""
+    triangle = torch.ones(length, length, dtype=torch.bool).triu(1)
+    return triangle if model.config.layout == "decoder-only" else torch.zeros_like(triangle)
+
+
+@pytest.mark.parametrize("length", [1, 5, CONTEXT])
+def test_outputs_and_attention_maps(pair, length):
+    theirs, ours, embedding = pair
+    ids, mask = ids_of(length), forbidden(pair[1], length)
+    agree(ours.hidden(ids), theirs(embedding[ids], mask=mask), 1e-5)
+    with capture("*") as found:
+        ours(ids)
+    pre_norm = ours.config.norm_place == "pre"
+    for number, layer in enumerate(theirs.layers):
+        entering = found[f"blocks.{number}.{'norm1' if pre_norm else 'resid_pre'}"]
+        out, weights = layer.self_attn(
+            entering, entering, entering, attn_mask=mask, average_attn_weights=False
+        )
+        agree(found[f"blocks.{number}.attn.weights"], weights, 1e-5)
+        agree(found[f"blocks.{number}.attn.out"], out, 1e-5)
+        agree(found[f"blocks.{number}.resid_post"], layer(found[f"blocks.{number}.resid_pre"], mask), 1e-5)
+
+
+def test_padding(pair):
+    theirs, ours, embedding = pair
+    ids, padding = ids_of(7), torch.zeros(2, 7, dtype=torch.bool)
+    padding[1, 4:] = True
+    expected = theirs(embedding[ids], mask=forbidden(ours, 7), src_key_padding_mask=padding)
+    found = ours.hidden(ids, padding=padding)
+    agree(found[~padding], expected[~padding], 1e-5)

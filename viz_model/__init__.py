@@ -1,0 +1,43 @@
+"""The Transformer and all that is measured on it. This is the whole public interface.
+
+Symbols: B batch, T queries, S keys (T unless cached or cross), C model width, H heads, G key/value heads,
+D = C/H head width, L layers, V vocabulary, F feed-forward width.
+"""
+
+from viz_model.attention import attend
+from viz_model.checkpoints import catalogue, load
+from viz_model.errors import (
+    CheckpointError,
+    ConfigError,
+    EditError,
+    MaskError,
+    PromptError,
+    SiteError,
+    TrainingError,
+    VizError,
+)
+from viz_model.hooks import capture, edit, site
+from viz_model.model import Model
+from viz_model.trace import Trace
+from viz_model.transformer import Transformer, TransformerConfig
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "EditError",
+    "MaskError",
+    "Model",
+    "PromptError",
+    "SiteError",
+    "Trace",
+    "TrainingError",
+    "Transformer",
+    "TransformerConfig",
+    "VizError",
+    "attend",
+    "capture",
+    "catalogue",
+    "edit",
+    "load",
+    "site",
+]

@@ -1,0 +1,142 @@
+"""Hook sites: where the tensors of a pass can be read and replaced.
+
+A site is a call, `x = site("blocks.2.attn.weights", x)`, in the code that made the tensor. It asks a
+ContextVar whether somebody watches. Nothing is ever registered on a model, so that threads which share
+one model cannot see each other's passes.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from fnmatch import translate
+
+from torch import Tensor
+
+from viz_model.errors import EditError, SiteError
+
+Edit = Callable[[Tensor], Tensor]
+
+
+@dataclass
+class _Watch:
+    """Patterns over site names, and the names that were met while it was active."""
+
+    patterns: tuple[str, ...]
+    met: set[str] = field(default_factory=set)
+
+    def __post_init__(self):
+        self._regex = {pattern: re.compile(translate(pattern)) for pattern in self.patterns}
+        self._match: dict[str, tuple[str, ...]] = {}
+
+    def matching(self, name: str) -> tuple[str, ...]:
+        """The patterns that fit this name (looked up once for each name)."""
+        if name not in self._match:
+            self.met.add(name)
+            self._match[name] = tuple(p for p, regex in self._regex.items() if regex.match(name))
+        return self._match[name]
+
+    def refuse_unmatched(self) -> None:
+        """Raise SiteError for a pattern that fitted nothing: a typing error must not look like "no data"."""
+        if self.patterns and not self.met:
+            raise SiteError(f"No pass ran while '{self.patterns[0]}' was watched: there is nothing to see.")
+        matched = {pattern for patterns in self._match.values() for pattern in patterns}
+        for pattern in self.patterns:
+            if pattern not in matched:
+                near = difflib.get_close_matches(pattern, sorted(self.met), n=4, cutoff=0.0)
+                raise SiteError(
+                    f"There is no hook site '{pattern}' in this pass. Near names: {', '.join(near)}."
+                )
+
+
+@dataclass(frozen=True)
+class _Active:
+    captures: tuple[tuple[_Watch, dict[str, Tensor]], ...] = ()
+    edits: tuple[tuple[_Watch, Mapping[str, Edit]], ...] = ()
+
+
+_active: ContextVar[_Active | None] = ContextVar("viz_model.hooks", default=None)
+
+
+def site(name: str, tensor: Tensor) -> Tensor:
+    """Offer `tensor` under its full `name`; gives it back, or what an edit made of it.
+
+    Without a capture or an edit this costs one look-up. Edits come first (outermost first), so a capture
+    always holds what the rest of the pass went on with.
+    """
+    active = _active.get()
+    if active is None:
+        return tensor
+    for watch, functions in active.edits:
+        for pattern in watch.matching(name):
+            tensor = _edited(name, tensor, functions[pattern])
+    for watch, found in active.captures:
+        if watch.matching(name):
+            if name in found:
+                raise SiteError(f"The site '{name}' was visited twice: use one capture for each pass.")
+            found[name] = tensor.detach()
+    return tensor
+
+
+def _edited(name: str, tensor: Tensor, function: Edit) -> Tensor:
+    # A copy: the same numbers may stand under an earlier site, or (the mask) in every layer.
+    result = function(tensor.clone())
+    if not isinstance(result, Tensor):
+        raise EditError(f"An edit of '{name}' must give back a tensor, but it gave {type(result).__name__}.")
+    if result.shape != tensor.shape or result.dtype != tensor.dtype:
+        raise EditError(
+            f"An edit of '{name}' must give back a {tensor.dtype} tensor of shape {tuple(tensor.shape)}, "
+            f"but it gave a {result.dtype} tensor of shape {tuple(result.shape)}."
+        )
+    return result
+
+
+def wanted(*names: str) -> bool:
+    """Whether a capture or an edit asks for any of these sites: then the code must pass through them."""
+    active = _active.get()
+    if active is None:
+        return False
+    watches = [watch for watch, _ in (*active.captures, *active.edits)]
+    return any(watch.matching(name) for watch in watches for name in names)
+
+
+@contextmanager
+def capture(*patterns: str) -> Iterator[dict[str, Tensor]]:
+    """Hold the tensors of one pass: `with capture("blocks.*.attn.q") as found: model(ids)`.
+
+    Patterns are shell patterns over full site names. `found` maps names to the tensors themselves, with
+    their batch dimension, detached and not copied: no code changes a tensor in place after its site.
+    Captures nest and are local to the thread (and asyncio task).
+
+    Raises SiteError when a pattern fits no site of the pass (it names near ones), or when a second pass
+    runs within the same capture.
+    """
+    watch, found = _Watch(patterns), {}
+    active = _active.get() or _Active()
+    token = _active.set(_Active((*active.captures, (watch, found)), active.edits))
+    try:
+        yield found
+    finally:
+        _active.reset(token)
+    watch.refuse_unmatched()
+
+
+@contextmanager
+def edit(functions: Mapping[str, Edit]) -> Iterator[None]:
+    """Replace tensors at their sites: `with edit({"blocks.2.attn.weights": fn}): model(ids)`.
+
+    Each function gets a copy of the tensor, which it may change, and gives back a tensor of the same shape
+    and dtype.
+
+    Raises SiteError when a pattern fits no site of the pass, EditError when a result does not fit.
+    """
+    watch = _Watch(tuple(functions))
+    active = _active.get() or _Active()
+    token = _active.set(_Active(active.captures, (*active.edits, (watch, functions))))
+    try:
+        yield
+    finally:
+        _active.reset(token)
+    watch.refuse_unmatched()

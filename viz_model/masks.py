@@ -1,0 +1,48 @@
+"""Masks: which query may attend to which key, as booleans made from positions.
+
+`True` means "may attend". A mask is kept as booleans everywhere; minus infinity is written into the
+scores only inside `attention.py`, and never guessed back from values.
+"""
+
+import torch
+from torch import Tensor
+
+from viz_model.errors import MaskError
+
+NAMES = ("causal", "bidirectional")
+
+
+def causal(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Keys at or before the query (Vaswani et al. 2017, §3.2.3). (T,), (S,) -> (T, S) booleans."""
+    return key_positions[None, :] <= query_positions[:, None]
+
+
+def bidirectional(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Every key for every query (BERT, Devlin et al. 2019). (T,), (S,) -> (T, S) booleans."""
+    return torch.ones(len(query_positions), len(key_positions), dtype=torch.bool, device=key_positions.device)
+
+
+def named(name: str, length: int, device: torch.device | None = None) -> Tensor:
+    """The mask of that name over a prompt of `length` tokens: (T, T) booleans.
+
+    Raises MaskError for a name that is not in `NAMES`.
+    """
+    if name not in NAMES:
+        raise MaskError(f"There is no mask '{name}'. Choose one of: {', '.join(NAMES)}.")
+    positions = torch.arange(length, device=device)
+    return {"causal": causal, "bidirectional": bidirectional}[name](positions, positions)
+
+
+def with_padding(mask: Tensor, real: Tensor) -> Tensor:
+    """Forbid keys that are padding: (T, S) or (B, 1, T, S), with real tokens (B, S) True -> (B, 1, T, S)."""
+    return mask & real[:, None, None, :]
+
+
+def positions_of(real: Tensor) -> Tensor:
+    """Positions that follow the real tokens: (B, T) booleans -> (B, T); padding before the text is at 0."""
+    return (real.long().cumsum(-1) - 1).clamp(min=0)
+
+
+def last_real(real: Tensor) -> Tensor:
+    """Where the last real token of each row stands: (B, T) booleans -> (B,)."""
+    return real.long().cumsum(-1).argmax(-1)

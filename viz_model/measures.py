@@ -1,0 +1,66 @@
+"""What can be said of a head in one number, and of a cell in many.
+
+Where a head looks: Clark et al. 2019, "What Does BERT Look At?", §3; norms of what is read: Kobayashi et al.
+2020, "Attention is Not Only a Weight", §2.2 (here before the output projection).
+"""
+
+import torch
+from torch import Tensor
+
+from viz_model.trace import Trace
+
+HEAD_MEASURES = ("entropy", "first", "itself", "previous")
+
+
+def entropy(weights: Tensor) -> Tensor:
+    """−Σ a·log₂ a of each row: (…,T,S) -> (…,T), in bits; 0 for a row of zeros."""
+    return -(weights * weights.clamp(min=torch.finfo(weights.dtype).tiny).log2()).sum(-1)
+
+
+def head_measures(weights: Tensor) -> dict[str, Tensor]:
+    """Means over the queries of (…,T,T) weights: each (…).
+
+    entropy in bits; weight on the first token, on the query itself, and on the token before it (over the
+    queries that have one; NaN for a prompt of one token).
+    """
+    length = weights.shape[-1]
+    previous = weights.diagonal(-1, -2, -1).mean(-1) if length > 1 else weights.new_full(weights.shape[:-2], torch.nan)
+    return {
+        "entropy": entropy(weights).mean(-1),
+        "first": weights[..., 0].mean(-1),
+        "itself": weights.diagonal(0, -2, -1).mean(-1),
+        "previous": previous,
+    }
+
+
+def all_head_measures(trace: Trace) -> dict[str, Tensor]:
+    """`head_measures` of every head of a trace: each (L,H)."""
+    config = trace.config
+    rows = []
+    with torch.inference_mode():
+        for layer in range(config.n_layers):
+            for head in range(config.n_heads):
+                rows.append(head_measures(trace.weights(layer, head)))
+    shape = (config.n_layers, config.n_heads)
+    return {name: torch.stack([row[name] for row in rows]).reshape(shape) for name in HEAD_MEASURES}
+
+
+def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:
+    """‖a·v‖ of each cell: the weight times the length of the value vector it carries: (T,S)."""
+    with torch.inference_mode():
+        lengths = trace.v(layer)[trace.config.kv_head(head)].norm(dim=-1)  # (S,)
+        return trace.weights(layer, head) * lengths
+
+
+def previous_token_share(weights: Tensor) -> Tensor:
+    """Mean weight on the token before: (…,T,T) -> (…)."""
+    return weights.diagonal(-1, -2, -1).mean(-1)
+
+
+def induction_share(weights: Tensor, half: int) -> Tensor:
+    """Mean weight on the token after the earlier copy, over the second of two equal halves (Olsson et al. 2022).
+
+    weights (…, 2·half, 2·half) -> (…). A query at i sees its own earlier copy at i − half, and the token after
+    that one at i − half + 1.
+    """
+    return weights.diagonal(1 - half, -2, -1)[..., 1:].mean(-1)

@@ -1,0 +1,84 @@
+"""Tokenizers of the bundled models: a tiktoken Encoding over byte-pair ranks that lie beside the model.
+
+tiktoken's own named encodings are downloaded at first use; ours are a file of the tiktoken format, one
+`base64(bytes) rank` a line. Byte-pair encoding: Sennrich et al. 2016; over bytes: Radford et al. 2019, §2.2.
+"""
+
+import base64
+import binascii
+from pathlib import Path
+
+import tiktoken
+
+from viz_model.errors import CheckpointError, PromptError
+
+END_OF_TEXT = "<|endoftext|>"
+
+# How GPT-2 cuts text into words before pairs are merged: a space belongs to the word behind it.
+WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+FILE_NAME = "tokenizer.tiktoken"
+
+
+class Tokenizer:
+    """Text to ids and back, loss-free for any Unicode text.
+
+    Control tokens such as `<|endoftext|>` are never read out of a person's text: typed, they are text.
+    """
+
+    def __init__(self, ranks: dict[bytes, int], name: str = "byte-level BPE"):
+        self.end_of_text = len(ranks)
+        self.encoding = tiktoken.Encoding(
+            name=name, pat_str=WORDS, mergeable_ranks=ranks, special_tokens={END_OF_TEXT: self.end_of_text}
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """V: bytes, merged tokens and control tokens."""
+        return self.encoding.n_vocab
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text; raises PromptError for half of a surrogate pair, which is no text."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise PromptError(
+                f"Character {error.start + 1} of the text is half of a surrogate pair, which is not a "
+                "character by itself. Delete it and type the character again."
+            ) from error
+        return self.encoding.encode_ordinary(text)
+
+    def decode(self, ids: list[int]) -> str:
+        """Text of the ids; bytes that are no complete character become U+FFFD."""
+        return self.encoding.decode(ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        """The exact bytes of one token; a token may hold part of a character only."""
+        return self.encoding.decode_single_token_bytes(token)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """Read `tokenizer.tiktoken` of a checkpoint folder; raises CheckpointError when it is damaged."""
+        path = Path(folder) / FILE_NAME
+        try:
+            lines = path.read_text("ascii").splitlines()
+            pairs = [line.split() for line in lines if line]
+            ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
+        except FileNotFoundError as error:
+            raise CheckpointError(f"The tokenizer file {path} is missing. Restore the folder and try again.") from error
+        except (OSError, ValueError, binascii.Error) as error:
+            raise CheckpointError(f"The tokenizer file {path} is damaged: {error}. Restore it and try again.") from error
+        missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
+        if missing or sorted(ranks.values()) != list(range(len(ranks))):
+            raise CheckpointError(
+                f"The tokenizer file {path} is cut off: {len(missing)} of the 256 single bytes are missing, or "
+                "its ranks have gaps. Restore it and try again."
+            )
+        return cls(ranks, Path(folder).name)
+
+    def save(self, folder: Path) -> None:
+        """Write `tokenizer.tiktoken` into the folder."""
+        lines = (
+            f"{base64.b64encode(self.token_bytes(rank)).decode()} {rank}\n" for rank in range(self.end_of_text)
+        )
+        (Path(folder) / FILE_NAME).write_text("".join(lines), "ascii")

@@ -1,0 +1,86 @@
+"""Train a bundled checkpoint on a text: python -m viz_model.training tiny-gpt --text FILE.
+
+Stop it with Ctrl-C at any time; the same command goes on from the last saved step.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from viz_model.checkpoints import FOLDER, save
+from viz_model.errors import VizError
+from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from viz_model.tokenizer import Tokenizer
+from viz_model.training.data import encode_books, split_books
+from viz_model.training.figures import HELD_OUT_FILE
+from viz_model.training.loop import Progress, Training
+from viz_model.training.recipe import RECIPES
+from viz_model.training.tokenizer import train_tokenizer
+
+EXCERPT = 2000  # characters of each held-out end that are kept beside the checkpoint
+
+
+def main() -> None:
+    arguments = _arguments()
+    torch.set_num_threads(arguments.threads)
+    folder = arguments.out or FOLDER / arguments.recipe
+    beginnings, ends = split_books(arguments.text.read_text("utf-8"))
+    tokenizer = _tokenizer(folder, beginnings)
+    stream = encode_books(beginnings, tokenizer)
+    recipe = RECIPES[arguments.recipe]
+    if arguments.text_steps:
+        recipe = recipe.with_text_steps(arguments.text_steps)
+    training = Training(recipe, stream, folder / "training")
+    resumed = training.resume()
+    print(f"{training.model.n_parameters():,} parameters; {len(stream):,} training tokens; {recipe.steps} steps.")
+    print(f"{'Going on' if resumed else 'Starting'} at step {training.step}.", flush=True)
+    try:
+        training.run(_print)
+    except KeyboardInterrupt:
+        print(f"Stopped. The same command goes on from step {training.step // 200 * 200}.")
+        return
+    save(folder, training.model, tokenizer)
+    (folder / HELD_OUT_FILE).write_text("\n\n".join(_excerpt(end) for end in ends) + "\n", "utf-8")
+    print(f"Saved to {folder}. Its figures: python -m viz_model.training.figures {folder} --write")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", choices=sorted(RECIPES))
+    parser.add_argument("--text", type=Path, required=True, help="books with a blank line between, one paragraph a line")
+    parser.add_argument("--out", type=Path, help="the checkpoint folder; default checkpoints/RECIPE")
+    parser.add_argument("--text-steps", type=int, help="steps of the text stage, where not the recipe's")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    return parser.parse_args()
+
+
+def _tokenizer(folder: Path, beginnings: list[str]) -> Tokenizer:
+    """The tokenizer of the folder, or a new one trained on the training part of the text."""
+    if not (folder / TOKENIZER_FILE).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        train_tokenizer("\n".join(beginnings)).save(folder)
+    return Tokenizer.load(folder)
+
+
+def _excerpt(end: str) -> str:
+    """The first whole paragraphs of a held-out end, EXCERPT characters at most."""
+    return end[:EXCERPT].rsplit("\n", 1)[0] if len(end) > EXCERPT else end.strip("\n")
+
+
+def _print(progress: Progress) -> None:
+    left = time.strftime("%H:%M:%S", time.gmtime(progress.seconds_left))
+    print(
+        f"step {progress.step}/{progress.steps}  {progress.objective}  loss {progress.loss:.3f}  "
+        f"{progress.tokens_per_second:,.0f} tokens/s  {left} left",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except VizError as error:
+        sys.exit(str(error))

@@ -1,0 +1,144 @@
+"""The training loop: deterministic in its recipe, resumable at every saved step."""
+
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from viz_model.errors import TrainingError
+from viz_model.training.muon import Muon
+from viz_model.training.objectives import stage_loss
+from viz_model.training.recipe import Recipe, Stage
+from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.transformer.positions import sinusoidal_table
+
+STATE_FILE, CURVE_FILE = "training-state.pt", "loss-curve.csv"
+INITIAL_SPREAD = 0.02  # GPT-2's standard deviation of fresh weights
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One step of a training; `tokens_per_second` over the steps since the last report."""
+
+    step: int
+    steps: int
+    objective: str
+    loss: float
+    tokens_per_second: float
+    seconds_left: float
+
+
+def fresh_transformer(config: TransformerConfig, seed: int) -> Transformer:
+    """Weights as GPT-2's (Radford et al. 2019, §2.3): normal, those that write to the stream scaled down.
+
+    A learned position table starts as the sinusoids of its size: still learned, but neighbours can be told
+    from the first step on, which a table of noise must discover.
+    """
+    torch.manual_seed(seed)
+    model = Transformer(config)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            writes = name.endswith(("attn.output.weight", "ffn.down.weight"))
+            spread = INITIAL_SPREAD / (2 * config.n_layers) ** 0.5 if writes else INITIAL_SPREAD
+            nn.init.normal_(parameter, std=spread)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    if config.position == "learned":
+        table = sinusoidal_table(config.context_length, config.d_model)
+        model.positions.weight.data = table * (INITIAL_SPREAD / table.std())
+    return model
+
+
+class Training:
+    """A model on its way through a recipe; `folder` keeps the state and the loss curve."""
+
+    def __init__(self, recipe: Recipe, stream: np.ndarray, folder: Path):
+        self.recipe, self.stream, self.folder, self.step = recipe, stream, Path(folder), 0
+        self.model = fresh_transformer(recipe.config, recipe.seed)
+        matrices = [p for p in self.model.blocks.parameters() if p.dim() == 2]
+        in_matrices = {id(p) for p in matrices}
+        others = [p for p in self.model.parameters() if id(p) not in in_matrices]
+        self.optimizers = (
+            Muon(matrices, lr=0.0, weight_decay=0.01),
+            torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.98), weight_decay=0.0),
+        )
+        self.curve: list[tuple[int, str, float]] = []
+
+    def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = 200) -> None:
+        """Take the steps that are left; `report` is called every so many steps, the state saved too."""
+        self.model.train()
+        losses, tokens, since = [], 0, time.perf_counter()
+        while self.step < self.recipe.steps:
+            stage, step_in_stage = self.recipe.at(self.step)
+            losses.append(self._update(stage, step_in_stage))
+            tokens += (stage.rows + stage.copy_rows) * stage.length
+            self.step += 1
+            last = self.step == self.recipe.steps
+            if self.step % every == 0 or last:
+                seconds, loss = time.perf_counter() - since, float(np.mean(losses))
+                left = seconds / len(losses) * (self.recipe.steps - self.step)
+                self.curve.append((self.step, stage.objective, loss))
+                report(Progress(self.step, self.recipe.steps, stage.objective, loss, tokens / seconds, left))
+                losses, tokens, since = [], 0, time.perf_counter()
+            if self.step % save_every == 0 or last:
+                self.save()
+        self.model.eval()
+
+    def _update(self, stage: Stage, step_in_stage: int) -> float:
+        random = np.random.default_rng((self.recipe.seed, self.step))  # so that a resumed run sees the same
+        share = rate_share(stage, step_in_stage)
+        for optimizer, rate in zip(self.optimizers, (stage.matrix_rate, stage.rate), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * share
+        loss = stage_loss(self.model, stage, self.stream, random)
+        if not loss.isfinite():
+            raise TrainingError(f"The loss of step {self.step} is {loss.item()}: lower the rates of its stage.")
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss.item()
+
+    def save(self) -> None:
+        """Write state and loss curve; a stop in between leaves the former state whole."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        state = {
+            "recipe": repr(self.recipe.config),
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "curve": self.curve,
+        }
+        unfinished = self.folder / f"{STATE_FILE}.unfinished"
+        torch.save(state, unfinished)
+        unfinished.replace(self.folder / STATE_FILE)
+        with (self.folder / CURVE_FILE).open("w", newline="") as file:
+            csv.writer(file).writerows([("step", "objective", "loss"), *self.curve])
+
+    def resume(self) -> bool:
+        """Go on from the saved state, if there is one; raises TrainingError when it is another model's."""
+        path = self.folder / STATE_FILE
+        if not path.exists():
+            return False
+        state = torch.load(path, weights_only=True)
+        if state["recipe"] != repr(self.recipe.config):
+            raise TrainingError(f"{path} was saved by another recipe. Remove it, or train into another folder.")
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.step, self.curve = state["step"], [tuple(point) for point in state["curve"]]
+        return True
+
+
+def rate_share(stage: Stage, step: int) -> float:
+    """The share of the full rate at a step: linear warm-up, level, linear fall to a twentieth."""
+    warm_up = min(1.0, (step + 1) / stage.warm_up)
+    falling = stage.decay * stage.steps
+    left = (stage.steps - step) / falling if falling else 1.0
+    return warm_up * max(0.05, min(1.0, left))

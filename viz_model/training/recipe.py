@@ -1,0 +1,71 @@
+"""What is trained, in which order: recipes as data.
+
+A small model on little text does not find the copying circuit (previous-token head, then induction head:
+Elhage et al. 2021; Olsson et al. 2022) by itself, so it is brought to completion first:
+
+echo   the first block alone, through `heads` of its heads, says which token stood before the last one:
+       this is a previous-token head.
+copy   the whole model continues the second copy of a random segment: this needs an induction head, which
+       has the previous-token head to build upon.
+text   rows of text, and a few of random repeats to the end, so that the circuit is not forgotten.
+"""
+
+from dataclasses import dataclass, replace
+
+from viz_model.errors import TrainingError
+from viz_model.transformer import TransformerConfig
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`steps` updates on `rows` rows of `length` tokens; `copy_rows` rows more of repeats in a text stage."""
+
+    objective: str
+    steps: int
+    rows: int
+    length: int
+    copy_rows: int = 0
+    heads: int = 0
+    matrix_rate: float = 0.02  # Muon, weight matrices of the blocks
+    rate: float = 0.002  # AdamW, embeddings, norms and biases
+    warm_up: int = 30
+    decay: float = 0.0  # share of the stage, at its end, in which the rates fall to a twentieth
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Stages of one model, with the seed that fixes weights and batches."""
+
+    config: TransformerConfig
+    stages: tuple[Stage, ...]
+    seed: int = 0
+
+    @property
+    def steps(self) -> int:
+        return sum(stage.steps for stage in self.stages)
+
+    def at(self, step: int) -> tuple[Stage, int]:
+        """The stage of a step, counted over all stages, and the step within it."""
+        for stage in self.stages:
+            if step < stage.steps:
+                return stage, step
+            step -= stage.steps
+        raise TrainingError(f"The recipe has {self.steps} steps only.")
+
+    def with_text_steps(self, steps: int) -> "Recipe":
+        """The same with a shorter or longer text stage."""
+        stages = (replace(stage, steps=steps) if stage.objective == "text" else stage for stage in self.stages)
+        return replace(self, stages=tuple(stages))
+
+
+TINY_GPT = Recipe(
+    TransformerConfig(n_layers=4, n_heads=8, d_model=256, vocab_size=4353, context_length=256),
+    (
+        Stage("echo", steps=125, rows=8, length=256, heads=2),
+        Stage("copy", steps=400, rows=16, length=64),
+        Stage("copy", steps=100, rows=8, length=256),
+        Stage("text", steps=6000, rows=8, length=256, copy_rows=1, warm_up=100, decay=0.5),
+    ),
+)
+
+RECIPES = {"tiny-gpt": TINY_GPT}

@@ -1,0 +1,70 @@
+"""The colours that mean something, in one place: the hue of each role and the two scales of cells.
+
+Role hues are Okabe–Ito (safe for colour-blind eyes). A hue as such frames and fills; as small text it would
+be too faint on white or too dark on black, so each role also has a variant for text on either background,
+at least 4.5 : 1 against Streamlit's page and sidebar colours (WCAG AA; `tests/viz_ui` computes it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from plotly.colors import hex_to_rgb, sequential
+
+
+@dataclass(frozen=True)
+class Role:
+    """Three colours of one role, as #rrggbb: the hue itself, and its text variants."""
+
+    hue: str
+    on_light: str
+    on_dark: str
+
+
+ROLES = {
+    "query": Role("#0072B2", "#0069A3", "#56B4E9"),
+    "key": Role("#D55E00", "#AD4B00", "#F2935C"),
+    "value": Role("#009E73", "#00724F", "#34C79A"),
+    "scores": Role("#CC79A7", "#A03F78", "#E29BC3"),
+    "weights": Role("#7B3294", "#7B3294", "#C79BDC"),
+    "stream": Role("#7A7A7A", "#5C6068", "#B4B8C0"),
+}
+
+# ColorBrewer RdBu of nine classes, blue below and red above: its ends stay clear of a dark page,
+# which the near-black ends of the eleven-class scale do not.
+_DIVERGING = (
+    *("#2166AC", "#4393C3", "#92C5DE", "#D1E5F0", "#F7F7F7"),
+    *("#FDDBC7", "#F4A582", "#D6604D", "#B2182B"),
+)
+
+
+@cache
+def sequential_lut() -> np.ndarray:
+    """Cividis as (256, 3) uint8, read-only: row 0 is the colour of the low end, row 255 of the high end."""
+    return _table(sequential.Cividis)
+
+
+@cache
+def diverging_lut() -> np.ndarray:
+    """Blue, near-white at the centre, red, as (256, 3) uint8, read-only."""
+    return _table(_DIVERGING)
+
+
+def role_css() -> str:
+    """CSS rules by a component's data-theme: `--query` for frames and fills, `--query-text`, and so on."""
+
+    light = [f"--{name}: {role.hue}; --{name}-text: {role.on_light};" for name, role in ROLES.items()]
+    dark = [f"--{name}: {role.on_dark}; --{name}-text: {role.on_dark};" for name, role in ROLES.items()]
+    return f"[data-theme] {{ {' '.join(light)} }}\n[data-theme=dark] {{ {' '.join(dark)} }}\n"
+
+
+def _table(stops: tuple[str, ...] | list[str]) -> np.ndarray:
+    """256 colours, linear in sRGB between evenly spaced stops."""
+    colours = np.array([hex_to_rgb(stop) for stop in stops], dtype=float)
+    places = np.linspace(0, len(stops) - 1, 256)
+    channels = [np.interp(places, np.arange(len(stops)), channel) for channel in colours.T]
+    table = np.stack(channels, axis=1).round().astype(np.uint8)
+    table.setflags(write=False)
+    return table

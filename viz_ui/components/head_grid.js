@@ -1,0 +1,187 @@
+// A grid of buttons, one a head, each with a small canvas. Built once for a number of layers and heads, then
+// only repainted, so that focus and scroll position outlive every run.
+
+const ANSWER_MS = 4000; // a choice that Python has not confirmed by then is taken back
+const MOVES = {
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  Home: [0, -Infinity],
+  End: [0, Infinity],
+};
+const grids = new WeakMap();
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  let grid = grids.get(parentElement);
+  if (!grid) grids.set(parentElement, (grid = new HeadGrid(parentElement.querySelector(".head-grid"))));
+  grid.tell = (layer, head) => setTriggerValue("pick", [layer, head]);
+  grid.update(data);
+}
+
+class HeadGrid {
+  constructor(root) {
+    this.root = root;
+    this.scroller = root.appendChild(element("div", "scroller"));
+    this.caption = root.appendChild(element("p", "caption"));
+    this.caption.ariaHidden = "true"; // the chosen button has the same words as its name
+    this.tooltip = new Tooltip(root);
+    const button = (event) => event.target.closest("button");
+    root.onclick = (event) => button(event) && this.pick(+button(event).value);
+    root.onkeydown = (event) => button(event) && this.move(event, +button(event).value);
+    root.onpointermove = (event) => this.point(button(event), event);
+    root.onpointerleave = () => this.tooltip.hide();
+    new ResizeObserver(() => this.resized()).observe(this.scroller);
+  }
+
+  update(data) {
+    const { head: header, bytes } = unpack(data);
+    applyTheme(this.root);
+    const hadFocus = this.hasFocus();
+    if (header.layers !== this.layers || header.heads !== this.heads) {
+      this.build(header.layers, header.heads);
+    }
+    this.columns = header.columns;
+    this.name(header.notes);
+    const table = pixelTable(bytes(768));
+    const steps = bytes(header.layers * header.heads * header.rows * header.columns);
+    this.paint(header, table, steps, bytes(header.maskBytes));
+    this.told = header.layer * header.heads + header.head;
+    if (this.pending === this.told) this.pending = undefined;
+    this.choose(this.pending ?? this.told, hadFocus);
+  }
+
+  build(layers, heads) {
+    Object.assign(this, { layers, heads, chosen: undefined, pending: undefined });
+    const grid = element("div", "heads");
+    grid.style.setProperty("--layers", layers);
+    grid.style.setProperty("--heads", heads);
+    this.corner = element("div", "corner", "head");
+    this.headNames = Array.from({ length: heads }, (_, head) => element("div", "head-name", String(head)));
+    this.layerNames = Array.from({ length: layers }, (_, layer) =>
+      element("div", "layer-name", `layer ${layer}`),
+    );
+    this.buttons = Array.from({ length: layers * heads }, (_, index) => {
+      const button = element("button");
+      button.type = "button";
+      button.value = index;
+      button.tabIndex = -1;
+      button.ariaPressed = "false";
+      button.append(element("canvas", "hatched"));
+      return button;
+    });
+    for (const name of [this.corner, ...this.headNames, ...this.layerNames]) name.ariaHidden = "true";
+    grid.append(this.corner, ...this.headNames);
+    this.layerNames.forEach((name, layer) =>
+      grid.append(name, ...this.buttons.slice(layer * heads, (layer + 1) * heads)),
+    );
+    this.scroller.replaceChildren(grid);
+    this.root.ariaLabel = `Choose one of ${layers} × ${heads} heads; arrow keys move`;
+  }
+
+  name(notes) {
+    this.notes = notes;
+    this.buttons.forEach((button, index) => {
+      const name = this.place(index).replace("layer", "Layer") + (notes[index] ? `, ${notes[index]}` : "");
+      if (button.ariaLabel !== name) button.ariaLabel = name;
+    });
+  }
+
+  place(index) {
+    return `layer ${Math.floor(index / this.heads)}, head ${index % this.heads}`;
+  }
+
+  /** Masked cells stay clear: the hatching behind the canvas shows through. */
+  paint({ rows, columns, maskForEach }, table, steps, masked) {
+    const cells = rows * columns, image = new ImageData(columns, rows);
+    const pixels = new Uint32Array(image.data.buffer);
+    this.buttons.forEach(({ firstChild: canvas }, index) => {
+      const start = index * cells, bit = maskForEach ? start : 0;
+      for (let cell = 0; cell < cells; cell++) {
+        const hidden = masked[(bit + cell) >> 3] & (128 >> ((bit + cell) & 7));
+        pixels[cell] = hidden ? 0 : table[steps[start + cell]];
+      }
+      if (canvas.width !== columns) canvas.width = columns;
+      if (canvas.height !== rows) canvas.height = rows;
+      canvas.getContext("2d").putImageData(image, 0, 0);
+    });
+  }
+
+  choose(index, withFocus) {
+    const button = this.buttons[index];
+    if (this.chosen !== index) {
+      const before = this.buttons[this.chosen];
+      if (before) this.mark(this.chosen, false);
+      this.chosen = index;
+      this.mark(index, true);
+      this.keepInView();
+    }
+    if (withFocus) button.focus({ preventScroll: true });
+    const note = this.notes[index];
+    setText(this.caption, `Chosen: ${this.place(index)}${note ? ` · ${note}` : ""}`);
+  }
+
+  mark(index, chosen) {
+    const button = this.buttons[index];
+    button.ariaPressed = String(chosen);
+    button.tabIndex = chosen ? 0 : -1;
+    this.layerNames[Math.floor(index / this.heads)].classList.toggle("chosen", chosen);
+    this.headNames[index % this.heads].classList.toggle("chosen", chosen);
+  }
+
+  /** Show the choice at once, tell Python, and do not let answers to earlier choices turn it back. */
+  pick(index) {
+    const news = index !== this.chosen;
+    this.choose(index, true);
+    if (!news) return;
+    this.pending = index;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.pending = undefined;
+      this.choose(this.told, this.hasFocus());
+    }, ANSWER_MS);
+    this.tell(Math.floor(index / this.heads), index % this.heads);
+  }
+
+  move(event, from) {
+    if (!MOVES[event.key] || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    let [down, right] = MOVES[event.key];
+    if (event.ctrlKey && !Number.isFinite(right)) down = right; // to the very first or last head
+    const layer = clamp(Math.floor(from / this.heads) + down, 0, this.layers - 1);
+    const head = clamp((from % this.heads) + right, 0, this.heads - 1);
+    this.tooltip.hide();
+    this.pick(layer * this.heads + head);
+  }
+
+  point(button, { clientX, clientY }) {
+    if (!button) return this.tooltip.hide();
+    const lines = [[this.place(+button.value), "number"], [this.notes[button.value] ?? "", ""]];
+    this.tooltip.show(lines, clientX, clientY);
+  }
+
+  resized() {
+    const pixels = (this.buttons?.[0].clientWidth ?? 0) * devicePixelRatio;
+    this.scroller.classList.toggle("smooth", pixels < this.columns); // else whole columns would be left out
+    this.keepInView();
+  }
+
+  /** Scrolls the grid only, never the page. */
+  keepInView() {
+    if (this.chosen === undefined) return;
+    const room = 8, view = this.scroller, frame = view.getBoundingClientRect();
+    const box = this.buttons[this.chosen].getBoundingClientRect();
+    const top = frame.top + this.corner.offsetHeight + room;
+    const left = frame.left + this.corner.offsetWidth + room;
+    const bottom = frame.top + view.clientHeight - room, right = frame.left + view.clientWidth - room;
+    if (box.top < top) view.scrollTop -= top - box.top;
+    else if (box.bottom > bottom) view.scrollTop += box.bottom - bottom;
+    if (box.left < left) view.scrollLeft -= left - box.left;
+    else if (box.right > right) view.scrollLeft += box.right - right;
+  }
+
+  hasFocus() {
+    const active = this.root.getRootNode().activeElement;
+    return active !== null && this.scroller.contains(active);
+  }
+}

@@ -1,0 +1,102 @@
+"""All heads of a model at a glance: one thumbnail a head, a row a layer; clicking or arrow keys choose one.
+
+What the picture of a head shows, its colours and what is chosen are the page's to say:
+
+    small, seen = thumbnails(weights, low=0, high=1, allowed=mask)        # viz_ui.pooling
+    head_grid(small, seen, sequential_lut(), layer=2, head=5, key="heads", on_pick=choose)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import streamlit as st
+
+from viz_ui.components.packing import pack, read_assets
+
+_component = st.components.v2.component(
+    "viz.head_grid",
+    html='<div class="head-grid" role="group"></div>',
+    css=read_assets("shared.css", "head_grid.css"),
+    js=read_assets("shared.js", "head_grid.js"),
+)
+
+
+def head_grid(
+    thumbnails: np.ndarray,
+    allowed: np.ndarray | None,
+    lut: np.ndarray,
+    *,
+    layer: int,
+    head: int,
+    key: str,
+    labels: list[list[str]] | None = None,
+    on_pick: Callable[[int, int], None] | None = None,
+) -> None:
+    """Draw every head of `thumbnails`, uint8 (L,H,P,R), in the colours of `lut`, uint8 (256,3).
+
+    allowed: booleans (P,R) or (L,H,P,R); False cells are hatched grey. None permits all.
+    layer, head: the chosen one, framed and kept in view.
+    labels: for each layer and head a short note, such as "previous token 0.93"; "" for none.
+    on_pick: called with (layer, head) when somebody chooses another one. Keep what it is told and give it
+        back as `layer` and `head`: an answer that does not come back within seconds is undone on screen.
+
+    Raises ValueError where shapes do not fit or the chosen head is not in the grid.
+    """
+    shape = np.shape(thumbnails)[:2]
+
+    def picked() -> None:
+        pick = checked_pick(st.session_state[key].get("pick"), shape)
+        if pick is not None and on_pick is not None:
+            on_pick(*pick)
+
+    data = pack_grid(thumbnails, allowed, lut, layer=layer, head=head, labels=labels)
+    _component(data=data, key=key, on_pick_change=picked)
+
+
+def pack_grid(
+    thumbnails: np.ndarray,
+    allowed: np.ndarray | None,
+    lut: np.ndarray,
+    *,
+    layer: int,
+    head: int,
+    labels: list[list[str]] | None = None,
+) -> bytes:
+    """The blob that the script draws from: lut, thumbnails, then one bit a masked cell (see `packing`)."""
+    if thumbnails.ndim != 4 or thumbnails.dtype != np.uint8 or not thumbnails.size:
+        raise ValueError(f"Thumbnails are uint8 (L,H,P,R), not {thumbnails.dtype} {thumbnails.shape}.")
+    if lut.shape != (256, 3) or lut.dtype != np.uint8:
+        raise ValueError(f"A colour table is uint8 (256,3), not {lut.dtype} {lut.shape}.")
+    layers, heads, rows, columns = thumbnails.shape
+    if not (0 <= layer < layers and 0 <= head < heads):
+        raise ValueError(f"There is no layer {layer}, head {head} among {layers} x {heads}.")
+    if allowed is not None and allowed.shape not in (thumbnails.shape, (rows, columns)):
+        raise ValueError(f"A mask of shape {allowed.shape} fits no thumbnails of shape {thumbnails.shape}.")
+    notes = [note for row in labels or [] for note in row]
+    if labels is not None and (len(labels), len(notes)) != (layers, layers * heads):
+        raise ValueError(f"Labels are one text for each of {layers} x {heads} heads.")
+    masked = np.packbits(~allowed) if allowed is not None else np.empty(0, np.uint8)
+    header = {
+        "layers": layers,
+        "heads": heads,
+        "rows": rows,
+        "columns": columns,
+        "layer": int(layer),
+        "head": int(head),
+        "notes": notes,
+        "maskBytes": len(masked),
+        "maskForEach": allowed is not None and allowed.ndim == 4,
+    }
+    return pack(header, lut, thumbnails, masked)
+
+
+def checked_pick(value, shape: tuple[int, int]) -> tuple[int, int] | None:
+    """The event [layer, head], or None where the browser sent anything else: it is a visitor's to forge."""
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    layer, head = value
+    if type(layer) is not int or type(head) is not int:
+        return None
+    return (layer, head) if 0 <= layer < shape[0] and 0 <= head < shape[1] else None

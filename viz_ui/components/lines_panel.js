@@ -1,0 +1,155 @@
+// Who reads whom: queries on the left, keys on the right, and a line for each weight between them.
+
+const FAINTEST_LINE = 0.01; // at rest; of a token pointed at, every permitted line is drawn
+const OPACITIES = 24; // lines of nearly the same weight are stroked together
+
+class LinesPanel {
+  constructor(host, name) {
+    this.host = host;
+    this.name = name;
+    this.node = element("section", "panel lines");
+    this.node.dataset.panel = name;
+    this.title = element("span", "title weights");
+    this.caption = element("div", "caption small");
+    this.queries = new TokenList(this, "query", (row) => row.prepend(element("span", "number")));
+    this.keys = new TokenList(this, "key", (row) => row.append(element("span", "number")));
+    this.canvas = element("canvas");
+    this.scroller = element("div", "scroller");
+    this.scroller.onscroll = () => this.draw();
+    const header = element("header");
+    header.append(this.title);
+    const inner = element("div", "columns");
+    const middle = element("div", "middle");
+    middle.append(this.canvas);
+    inner.append(this.queries.node, middle, this.keys.node);
+    this.scroller.append(inner);
+    this.heads = element("div", "heads small");
+    this.heads.append(element("span", "query"), element("span", "key"));
+    const note = `Lines grow thicker and darker with the weight; at rest, lines under ${FAINTEST_LINE} are not drawn.`;
+    this.node.append(header, this.caption, this.heads, this.scroller, element("div", "note small", note));
+  }
+
+  update(spec) {
+    this.spec = spec;
+    const { rows, columns } = spec.of;
+    setText(this.title, spec.title);
+    setText(this.heads.children[0], rows.axis);
+    setText(this.heads.children[1], columns.axis);
+    this.queries.setLabels(rows.labels, rows.axis, `${spec.title}: ${rows.axis} tokens. Enter pins, Escape unpins.`);
+    this.keys.setLabels(columns.labels, columns.axis, `${spec.title}: ${columns.axis} tokens. Enter pins, Escape unpins.`);
+  }
+
+  layout(sizes) {
+    this.scroller.style.maxHeight = `${sizes.listHeight}px`;
+    const ratio = window.devicePixelRatio || 1;
+    const width = this.canvas.parentNode.clientWidth, height = this.scroller.clientHeight;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.rowHeight = this.queries.rows[0].getBoundingClientRect().height;
+  }
+
+  /** Which lines are asked for: of the token pointed at, else of the pinned one, else (null) all. */
+  asked() {
+    const { hovered, selected, pinned } = this.host;
+    if (hovered?.query != null) return { side: "query", index: hovered.query };
+    if (hovered?.key != null) return { side: "key", index: hovered.key };
+    if (pinned && selected[pinned] != null) return { side: pinned, index: selected[pinned] };
+    return null;
+  }
+
+  paint() {
+    const { of } = this.spec, asked = this.asked();
+    this.lines = [];
+    const width = of.columns.labels.length;
+    of.rows.labels.forEach((_, i) => {
+      if (asked?.side === "query" && asked.index !== i) return;
+      for (let j = 0; j < width; j++) {
+        if (asked?.side === "key" && asked.index !== j) continue;
+        const at = i * width + j, weight = of.values[at] * of.factor;
+        if ((of.mask && !of.mask[at]) || weight < (asked ? 1e-9 : FAINTEST_LINE)) continue;
+        this.lines.push([i, j, weight]);
+      }
+    });
+    this.opacity = asked ? Math.sqrt : (weight) => weight; // few lines can be plainer than many
+    this.writeNumbers(asked);
+    this.draw();
+  }
+
+  writeNumbers(asked) {
+    const { of } = this.spec, width = of.columns.labels.length;
+    const write = (list, side, at) => list.rows.forEach((row, i) => {
+      const shown = asked?.side === side, number = row.querySelector(".number");
+      const masked = shown && of.mask && !of.mask[at(i)];
+      setText(number, !shown ? "" : masked ? "masked" : lineNumber(of.values[at(i)] * of.factor));
+      row.classList.toggle("apart", Boolean(masked));
+    });
+    write(this.keys, "query", (j) => asked.index * width + j);
+    write(this.queries, "key", (i) => i * width + asked.index);
+    const axis = asked?.side === "query" ? of.rows : of.columns;
+    const pinned = this.host.pinned && !this.host.hovered ? ", pinned: Escape shows all" : "";
+    setText(this.caption, asked ? `${axis.axis} ${axis.labels[asked.index]}${pinned}` : "all tokens");
+    this.caption.className = `caption small ${asked?.side ?? ""}`;
+  }
+
+  draw() {
+    const ratio = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d");
+    const width = this.canvas.width / ratio, height = this.canvas.height / ratio;
+    const top = this.scroller.scrollTop, half = this.rowHeight / 2;
+    const steps = Array.from({ length: OPACITIES + 1 }, () => []);
+    for (const [i, j, weight] of this.lines) {
+      const from = i * this.rowHeight + half - top, to = j * this.rowHeight + half - top;
+      if (Math.max(from, to) < 0 || Math.min(from, to) > height) continue;
+      steps[Math.round(clamp(weight, 0, 1) * OPACITIES)].push(from, to);
+    }
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    pen.strokeStyle = getComputedStyle(this.title).color;
+    steps.forEach((ends, step) => {
+      if (!ends.length) return;
+      pen.globalAlpha = Math.max(this.opacity(step / OPACITIES), 0.03);
+      pen.lineWidth = 0.7 + (4 * step) / OPACITIES;
+      pen.beginPath();
+      for (let k = 0; k < ends.length; k += 2) {
+        pen.moveTo(0, ends[k]);
+        pen.lineTo(width, ends[k + 1]);
+      }
+      pen.stroke();
+    });
+    pen.globalAlpha = 1;
+  }
+
+  highlight(selected, hovered) {
+    this.queries.mark(selected.query, hovered?.query);
+    this.keys.mark(selected.key, hovered?.key);
+    if (hovered?.panel !== this.name) this.follow(hovered ?? selected);
+    this.paint();
+  }
+
+  /** Bring what is meant elsewhere into view, once: after that the reader may scroll as they like. */
+  follow({ query, key }) {
+    const wanted = query != null ? this.queries.rows[query] : this.keys.rows[key];
+    if (wanted && wanted !== this.followed) scrollToShow(wanted);
+    this.followed = wanted;
+  }
+
+  focus(side, index) {
+    const focus = { panel: this.name, row: null, column: null, query: null, key: null, other: {} };
+    focus[side] = focus[side === "query" ? "row" : "column"] = index;
+    return focus;
+  }
+
+  point(side, index) {
+    this.host.hover(this.focus(side, index));
+  }
+
+  /** A click pins and selects; a second one on the same token lets go. */
+  choose(side, index) {
+    if (this.host.pinned === side && this.host.selected[side] === index) return this.host.unpin();
+    this.host.pinned = side;
+    this.host.pick(this.name, side === "query" ? index : null, side === "key" ? index : null);
+  }
+}
+
+const lineNumber = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));

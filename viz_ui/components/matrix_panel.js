@@ -1,0 +1,306 @@
+// One matrix: a canvas of cells, labels and axis names around it, frames above it, a colour bar below.
+
+const LARGEST_CELL = 44; // pixels; beyond that a small matrix looks like a wall
+const CELL_FOR_NUMBER = 36; // cells this large have their number written in them
+const AXIS_NAME = 18; // pixels for the name of an axis
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+class MatrixPanel {
+  constructor(host, name) {
+    this.host = host;
+    this.name = name;
+    this.node = element("section", "panel matrix");
+    this.node.dataset.panel = name;
+    this.title = element("span", "title");
+    this.openButton = this.makeOpenButton();
+    this.caption = element("div", "caption small");
+    this.stage = this.makeStage();
+    this.legend = this.makeLegend();
+    const header = element("header");
+    header.append(this.title, this.openButton);
+    const scroller = element("div", "scroller");
+    scroller.append(this.stage);
+    this.node.append(header, this.caption, scroller, this.legend);
+    this.picture = element("canvas"); // one pixel a cell; drawn enlarged onto the visible canvas
+  }
+
+  makeOpenButton() {
+    const button = element("button", "tool open");
+    button.type = "button";
+    const space = "http://www.w3.org/2000/svg";
+    const icon = document.createElementNS(space, "svg");
+    icon.setAttribute("viewBox", "0 0 16 16");
+    icon.setAttribute("aria-hidden", "true");
+    const path = document.createElementNS(space, "path"); // a window with an arrow that leaves it
+    path.setAttribute("d", "M6 3H3v10h10v-3M9 3h4v4M13 3 7.5 8.5");
+    icon.append(path);
+    button.append(icon);
+    button.onclick = () => this.host.open(this.name);
+    return button;
+  }
+
+  makeStage() {
+    const stage = element("div", "stage");
+    stage.tabIndex = 0;
+    stage.setAttribute("role", "application");
+    stage.setAttribute("aria-roledescription", "matrix");
+    this.canvas = element("canvas", "cells");
+    this.rowAxis = element("div", "axis rows");
+    this.columnAxis = element("div", "axis columns");
+    this.rowLabels = element("div", "labels rows");
+    this.columnLabels = element("div", "labels columns");
+    this.frames = {};
+    for (const state of ["selected", "hovered"]) {
+      for (const axis of ["row", "column"]) {
+        this.frames[`${state} ${axis}`] = element("div", `frame ${state} ${axis}`);
+        this.frames[`${state} ${axis} label`] = element("div", `label token ${state} ${axis}`);
+      }
+    }
+    stage.append(this.columnAxis, this.rowAxis, this.rowLabels, this.columnLabels, this.canvas);
+    stage.append(...Object.values(this.frames));
+    stage.onpointermove = (event) => this.pointAt(event);
+    stage.onpointerleave = () => this.host.leave(this.name);
+    stage.onclick = (event) => {
+      const cell = this.cellAt(event);
+      if (cell) this.host.pick(this.name, cell.row, cell.column);
+    };
+    stage.onkeydown = (event) => this.onKey(event);
+    stage.onfocus = () => stage.matches(":focus-visible") && this.moveTo(this.cursor());
+    stage.onblur = () => this.host.leave(this.name);
+    return stage;
+  }
+
+  makeLegend() {
+    const legend = element("div", "legend");
+    this.ramp = element("canvas", "ramp");
+    this.ramp.width = 256;
+    this.ramp.height = 1;
+    this.ends = element("div", "ends small");
+    this.ends.append(element("span", "low"), element("span", "middle"), element("span", "high"));
+    this.masked = element("div", "masked small");
+    this.masked.append(element("span", "swatch hatched"), element("span", "", "masked"));
+    const bar = element("div", "bar");
+    bar.append(this.ramp, this.ends);
+    legend.append(bar, this.masked);
+    return legend;
+  }
+
+  /** Take new data: `spec` as described by panels.py, its labels, values, mask and digits already looked up. */
+  update(spec) {
+    this.spec = spec;
+    setText(this.title, spec.title);
+    this.title.className = `title ${spec.role}`;
+    setText(this.caption, spec.caption);
+    const open = `Open ${spec.title} as Plotly heatmap`;
+    this.openButton.title = open;
+    this.openButton.setAttribute("aria-label", open);
+    setText(this.rowAxis, spec.rows.axis);
+    setText(this.columnAxis, spec.columns.axis);
+    this.rowAxis.className = `axis rows ${spec.rows.index || "stream"}`;
+    this.columnAxis.className = `axis columns ${spec.columns.index || "stream"}`;
+    const size = `${spec.rows.labels.length} rows by ${spec.columns.labels.length} columns`;
+    this.stage.setAttribute("aria-label", `${spec.title}, ${size}. Arrow keys move, Enter selects.`);
+    this.updateLegend();
+  }
+
+  updateLegend() {
+    const { low, high, lut, mask } = this.spec;
+    const image = new ImageData(256, 1);
+    new Uint32Array(image.data.buffer).set(lut);
+    this.ramp.getContext("2d").putImageData(image, 0, 0);
+    [low, (low + high) / 2, high].forEach((end, i) => setText(this.ends.children[i], endNumber(end)));
+    this.masked.hidden = !mask || mask.every(Boolean);
+  }
+
+  /** Give every part its place. `sizes`: cell sizes and room for labels; all in CSS pixels. */
+  layout(sizes, columnLabel = sizes.columnLabel(this.spec.columns.labels)) {
+    const { rows, columns } = this.spec, { stage, canvas } = this, ratio = window.devicePixelRatio || 1;
+    this.cellWidth = columns.index ? sizes.tokenCell : sizes.featureCell(columns.labels.length);
+    this.cellHeight = rows.index ? sizes.tokenCell : sizes.featureCell(rows.labels.length);
+    this.left = AXIS_NAME + sizes.rowLabel(rows.labels);
+    this.columnLabel = columnLabel;
+    this.top = AXIS_NAME + columnLabel;
+    const width = this.cellWidth * columns.labels.length, height = this.cellHeight * rows.labels.length;
+    stage.style.width = `${this.left + width + 4}px`;
+    stage.style.height = `${this.top + height + 4}px`;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    this.place(canvas, this.left, this.top, width, height);
+    this.place(this.rowAxis, 0, this.top, height, AXIS_NAME); // rotated about its corner by the style sheet
+    this.rowAxis.style.top = `${this.top + height}px`;
+    const above = this.top - AXIS_NAME - sizes.columnLabel(columns.labels);
+    this.place(this.columnAxis, this.left, above, width, AXIS_NAME);
+    this.legend.style.marginLeft = `${this.left}px`;
+    Object.assign(canvas.dataset, {
+      rows: rows.labels.length, columns: columns.labels.length,
+      cellWidth: this.cellWidth, cellHeight: this.cellHeight,
+    });
+    this.rowLabels.replaceChildren(...this.thinned("row"));
+    this.columnLabels.replaceChildren(...this.thinned("column"));
+  }
+
+  place(node, left, top, width, height) {
+    Object.assign(node.style, {
+      left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
+    });
+  }
+
+  /** Labels of one axis, every n-th where cells are small; a tick then says which row or column is meant. */
+  thinned(axis) {
+    const { labels } = axis === "row" ? this.spec.rows : this.spec.columns;
+    const cell = axis === "row" ? this.cellHeight : this.cellWidth;
+    const step = STEPS.find((n) => n * cell >= 13) ?? labels.length;
+    const nodes = [];
+    for (let i = 0; i < labels.length; i += step) {
+      const node = element("div", "label token", labels[i]);
+      node.dataset.index = i;
+      this.placeLabel(node, axis, i);
+      nodes.push(node);
+      if (step > 1) nodes.push(this.tick(axis, i));
+    }
+    return nodes;
+  }
+
+  placeLabel(node, axis, i) {
+    const height = 15;
+    if (axis === "row") {
+      const middle = this.top + (i + 0.5) * this.cellHeight;
+      this.place(node, AXIS_NAME, middle - height / 2, this.left - AXIS_NAME - 6, height);
+    } else { // written upwards: turned about its lower left corner, which is the left end of the text
+      const middle = this.left + (i + 0.5) * this.cellWidth;
+      this.place(node, middle + height / 2, this.top - 6 - height, this.top - AXIS_NAME - 6, height);
+    }
+  }
+
+  tick(axis, i) {
+    const node = element("div", "tick");
+    if (axis === "row") this.place(node, this.left - 5, this.top + (i + 0.5) * this.cellHeight - 0.5, 4, 1);
+    else this.place(node, this.left + (i + 0.5) * this.cellWidth - 0.5, this.top - 5, 1, 4);
+    return node;
+  }
+
+  paint() {
+    paintCells(this.canvas, this.picture, this.spec, this.host.root);
+    const size = { width: this.cellWidth, height: this.cellHeight };
+    if (Math.min(size.width, size.height) >= CELL_FOR_NUMBER) writeNumbers(this.canvas, this.spec, size, this.host.root);
+  }
+
+  /** Show what is selected and what is pointed at. */
+  highlight(selected, hovered) {
+    for (const [state, focus] of [["selected", selected], ["hovered", hovered]]) {
+      const own = focus?.panel === this.name;
+      this.mark(state, "row", own ? focus.row : this.meant(focus, this.spec.rows));
+      this.mark(state, "column", own ? focus.column : this.meant(focus, this.spec.columns));
+    }
+    this.makeWay("row", this.rowLabels, this.cellHeight);
+    this.makeWay("column", this.columnLabels, this.cellWidth);
+  }
+
+  /** Hide the labels that the highlighted ones would cover in part. */
+  makeWay(axis, labels, cell) {
+    const shown = ["selected", "hovered"].map((state) => this.frames[`${state} ${axis} label`])
+      .filter(({ hidden }) => !hidden).map(({ dataset }) => Number(dataset.index));
+    for (const node of labels.querySelectorAll(".label")) {
+      const covered = shown.some((index) => Math.abs(index - node.dataset.index) * cell < 14);
+      node.style.visibility = covered ? "hidden" : "";
+    }
+  }
+
+  /** Which row or column of this axis a focus means, or null. */
+  meant(focus, axis) {
+    const index = axis.index ? focus?.[axis.index] : focus?.other?.[axis.axis];
+    return index != null && index < axis.labels.length ? index : null;
+  }
+
+  mark(state, axis, index) {
+    const frame = this.frames[`${state} ${axis}`], label = this.frames[`${state} ${axis} label`];
+    frame.hidden = label.hidden = index == null;
+    if (index == null) return;
+    const { rows, columns } = this.spec, role = (axis === "row" ? rows : columns).index || "stream";
+    const width = this.cellWidth * columns.labels.length, height = this.cellHeight * rows.labels.length;
+    frame.dataset.index = label.dataset.index = index;
+    frame.classList.toggle("thin", (axis === "row" ? this.cellHeight : this.cellWidth) < 10);
+    frame.style.setProperty("--hue", `var(--${role})`);
+    if (axis === "row") this.place(frame, this.left, this.top + index * this.cellHeight, width, this.cellHeight);
+    else this.place(frame, this.left + index * this.cellWidth, this.top, this.cellWidth, height);
+    setText(label, (axis === "row" ? rows : columns).labels[index]);
+    label.className = `label token ${state} ${axis} ${role}`;
+    this.placeLabel(label, axis, index);
+  }
+
+  /** The row and column below the pointer; null for the one that is not meant (on the labels), or nothing. */
+  cellAt(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const x = event.clientX - box.left, y = event.clientY - box.top;
+    const column = Math.floor(x / this.cellWidth), row = Math.floor(y / this.cellHeight);
+    const cell = {
+      row: row >= 0 && row < this.spec.rows.labels.length ? row : null,
+      column: column >= 0 && column < this.spec.columns.labels.length ? column : null,
+    };
+    const beside = (cell.row == null && y >= 0) || (cell.column == null && x >= 0);
+    return beside || (cell.row == null && cell.column == null) ? null : cell;
+  }
+
+  pointAt(event) {
+    const cell = this.cellAt(event);
+    if (!cell) return this.host.leave(this.name);
+    this.host.hover(this.focus(cell));
+    this.host.tooltip.show(this.describe(cell), event.clientX, event.clientY);
+  }
+
+  focus({ row, column }) {
+    const { rows, columns } = this.spec;
+    const focus = { panel: this.name, row, column, query: null, key: null, other: {} };
+    for (const [axis, index] of [[rows, row], [columns, column]]) {
+      if (axis.index) focus[axis.index] = index;
+      else focus.other[axis.axis] = index;
+    }
+    return focus;
+  }
+
+  /** Lines of the tooltip: which row, which column, and the number. */
+  describe({ row, column }) {
+    const { rows, columns } = this.spec, lines = [];
+    if (row != null) lines.push([`${rows.axis} ${rows.labels[row]}`, rows.index || "stream"]);
+    if (column != null) lines.push([`${columns.axis} ${columns.labels[column]}`, columns.index || "stream"]);
+    if (row != null && column != null) lines.push([this.number(row, column), "number"]);
+    return lines;
+  }
+
+  number(row, column) {
+    const { columns, mask, role } = this.spec, at = row * columns.labels.length + column;
+    if (mask && !mask[at]) return role === "weights" ? "masked (−∞), so weight 0" : "masked (−∞)";
+    return cellNumber(this.spec, at);
+  }
+
+  /** Where the keyboard is: the cell pointed at, else the selected one, else the first. */
+  cursor() {
+    const { hovered, selected } = this.host;
+    if (hovered?.panel === this.name) return { row: hovered.row ?? 0, column: hovered.column ?? 0 };
+    return { row: this.meant(selected, this.spec.rows) ?? 0, column: this.meant(selected, this.spec.columns) ?? 0 };
+  }
+
+  onKey(event) {
+    const { row, column } = this.cursor();
+    const lastRow = this.spec.rows.labels.length - 1, lastColumn = this.spec.columns.labels.length - 1;
+    const moved = {
+      ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
+      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
+      Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? lastRow : row, lastColumn],
+      PageUp: [row - 10, column], PageDown: [row + 10, column],
+    }[event.key];
+    if (moved) this.moveTo({ row: clamp(moved[0], 0, lastRow), column: clamp(moved[1], 0, lastColumn) });
+    else if (event.key === "Enter" || event.key === " ") this.host.pick(this.name, row, column);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  moveTo(cell) {
+    const lines = this.describe(cell), box = this.canvas.getBoundingClientRect();
+    this.host.hover(this.focus(cell));
+    this.host.announce(`${this.spec.title}: ${lines.map(([text]) => text).join(", ")}`);
+    const x = box.left + (cell.column + 1) * this.cellWidth, y = box.top + (cell.row + 1) * this.cellHeight;
+    this.host.tooltip.show(lines, x - 10, y - 10);
+  }
+}

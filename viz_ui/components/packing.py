@@ -1,0 +1,47 @@
+"""How arrays travel to a component, and how a component's script and style are read.
+
+Components v2 hands `bytes` to the browser as they are (a Uint8Array), so one blob carries everything:
+
+    u32 little-endian n | n bytes of UTF-8 JSON (the header) | the arrays' raw bytes, one after another
+
+The header is padded with spaces so that the arrays start at a multiple of four bytes: the script may then
+lay a Float32Array over them without copying. Within the arrays, put the widest items first.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+
+_FOLDER = Path(__file__).parent
+
+
+def pack(header: dict, *arrays: np.ndarray) -> bytes:
+    """One blob of `header` and the raw bytes of `arrays`, each in its own dtype and C order.
+
+    The header says what the arrays are: shapes, dtypes and order are the caller's to write down.
+    Raises ValueError for a header that holds NaN or infinity, which JSON has no word for.
+    """
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    head = text.encode("utf-8", errors="replace")
+    head += b" " * (-len(head) % 4)
+    parts = [np.ascontiguousarray(array).tobytes() for array in arrays]
+    return b"".join([struct.pack("<I", len(head)), head, *parts])
+
+
+def unpack(blob: bytes) -> tuple[dict, bytes]:
+    """The header and the bytes of the arrays of a blob made by `pack`; what the script does, for tests."""
+    (length,) = struct.unpack_from("<I", blob)
+    return json.loads(blob[4 : 4 + length]), blob[4 + length :]
+
+
+def read_assets(*names: str) -> str:
+    """The text of the named .js or .css files of this folder, joined in that order.
+
+    A component is registered with one script and one style; files shared by several components are
+    written once and joined here. Only the last .js file of a component may `export default`.
+    """
+    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)

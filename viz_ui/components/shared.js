@@ -1,0 +1,123 @@
+// What every component of this folder needs: elements, the blob, numbers, the theme, masked hatching, tooltips.
+// The files of a component are joined into one module, so nothing here is imported or exported.
+
+/** A new element; text goes in as text, never as HTML. */
+function element(tag, className = "", text = "") {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  return node;
+}
+
+/** Set text only where it differs: the browser lays nothing out for what stays. */
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+const sameList = (a, b) => a === b || (a && b && a.length === b.length && a.every((x, i) => x === b[i]));
+
+/** The blob of packing.py: its header, and a reader that walks through the arrays behind it. */
+function unpack(data) {
+  const own = data.slice(); // a buffer of its own: the message's buffer may start at any byte
+  const length = new DataView(own.buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(own.subarray(4, 4 + length)));
+  let at = 4 + length;
+  const take = (type, count) => {
+    const array = new type(own.buffer, at, count);
+    at += array.byteLength;
+    return array;
+  };
+  return {
+    head,
+    floats: (count) => take(Float32Array, count),
+    halves: (count) => floatsOfHalves(take(Uint16Array, count)),
+    bytes: (count) => take(Uint8Array, count),
+  };
+}
+
+let halfTable = null; // every float16 there is, filled when the first large matrix arrives
+
+function floatsOfHalves(raw) {
+  halfTable ??= Float32Array.from({ length: 65536 }, (_, bits) => {
+    const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
+  });
+  const floats = new Float32Array(raw.length);
+  for (let i = 0; i < raw.length; i++) floats[i] = halfTable[raw[i]];
+  return floats;
+}
+
+/** 256 rows of red, green, blue as one 32-bit pixel each, as ImageData holds them. */
+function pixelTable(rgb) {
+  const table = new Uint32Array(256);
+  const bytes = new Uint8ClampedArray(table.buffer);
+  for (let i = 0; i < 256; i++) bytes.set([rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2], 255], 4 * i);
+  return table;
+}
+
+/** The number with so many significant digits, e.g. 0.3312, −12.04, 1.204×10⁻⁵. */
+function formatNumber(value, digits = 4) {
+  if (value === 0) return "0";
+  const size = Number(Math.abs(value).toPrecision(digits)), sign = value < 0 ? "−" : "";
+  if (size >= 1e-3 && size < 1e6) {
+    return sign + size.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
+  }
+  const [mantissa, exponent] = size.toExponential(digits - 1).split("e");
+  const raised = String(+exponent).replace(/[-0-9]/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
+  return `${sign}${mantissa}×10${raised}`;
+}
+
+/** Write data-theme on the root, from the page's own background; true when it changed. */
+function applyTheme(root) {
+  const [red, green, blue] = getComputedStyle(root).backgroundColor.match(/[\d.]+/g).map(Number);
+  const theme = red + green + blue < 384 ? "dark" : "light";
+  const changed = root.dataset.theme !== theme;
+  root.dataset.theme = theme;
+  return changed;
+}
+
+/** Fill a canvas with the hatching of masked cells (shared.css has its two greys). */
+function fillHatched(context, root, width, height) {
+  const style = getComputedStyle(root), size = Math.round(6 * (window.devicePixelRatio || 1));
+  const tile = element("canvas");
+  tile.width = tile.height = size;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = style.getPropertyValue("--hatch-ground");
+  pen.fillRect(0, 0, size, size);
+  pen.strokeStyle = style.getPropertyValue("--hatch-line");
+  pen.lineWidth = size / 4;
+  pen.beginPath();
+  for (const shift of [-size, 0, size]) {
+    pen.moveTo(shift - size, size * 2);
+    pen.lineTo(shift + size * 2, -size);
+  }
+  pen.stroke();
+  context.fillStyle = context.createPattern(tile, "repeat");
+  context.fillRect(0, 0, width, height);
+}
+
+/** A small box beside the pointer, kept inside the window; one a component. */
+class Tooltip {
+  constructor(root) {
+    this.root = root;
+    this.node = root.appendChild(element("div", "tooltip"));
+    this.node.setAttribute("role", "tooltip");
+    this.hide();
+  }
+
+  /** `lines` is a list of [text, class]; x and y are the point in the window it speaks of. */
+  show(lines, x, y) {
+    this.node.replaceChildren(...lines.map(([text, className]) => element("div", className, text)));
+    this.node.hidden = false;
+    const box = this.node.getBoundingClientRect(), origin = this.root.getBoundingClientRect();
+    const left = x + 16 + box.width > window.innerWidth ? x - 12 - box.width : x + 16;
+    const top = y + 18 + box.height > window.innerHeight ? y - 12 - box.height : y + 18;
+    this.node.style.left = `${Math.max(left, 4) - origin.left}px`;
+    this.node.style.top = `${Math.max(top, 4) - origin.top}px`;
+  }
+
+  hide() {
+    this.node.hidden = true;
+  }
+}

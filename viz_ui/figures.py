@@ -1,0 +1,174 @@
+"""Plotly figures: what is drawn, not what is computed."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Literal
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_ui.colours import diverging_lut, sequential_lut
+
+Scale = Literal["sequential", "diverging"]
+Theme = Literal["light", "dark"]
+
+PAGE = {"light": "#ffffff", "dark": "#0e1117"}  # Streamlit's own page backgrounds
+TEXT = {"light": "#31333f", "dark": "#fafafa"}
+# Half transparent, so that one grey stands off a light page and a dark one.
+CLEAR = "rgba(0,0,0,0)"
+MASKED_GREY, MASKED_STROKES = "rgba(128,128,128,0.22)", "rgba(128,128,128,0.75)"
+MOST_HATCHED_RUNS = 4000  # a mask more scattered than this is drawn grey without strokes, to stay quick
+
+PLOT_WIDTH, PLOT_HEIGHT, LARGEST_CELL = 620, 500, 48  # pixels
+LABEL_PIXELS = 14  # what one token label needs across its line
+
+
+def matrix_figure(
+    values: np.ndarray,
+    row_labels: list[str],
+    column_labels: list[str],
+    *,
+    row_axis: str,
+    column_axis: str,
+    title: str,
+    scale: Scale,
+    low: float,
+    high: float,
+    allowed: np.ndarray | None = None,
+    theme: Theme | None = None,
+) -> go.Figure:
+    """A matrix (rows, columns) as a heatmap with square cells, row 0 at the top, its hover the exact numbers.
+
+    Labels, axis names and title are plain text: markup in them is shown, not obeyed, and equal labels stay
+    apart. Where there is no room for all labels every second, fifth … is written; zooming in brings more.
+    scale: "sequential" (cividis) or "diverging" (blue, white, red; give `low` = -`high`).
+    allowed: booleans broadcastable to values; False cells are hatched grey and say "masked".
+    theme: None is transparent, for a page that brings its own text colour; "light" or "dark" makes a figure
+    that stands alone.
+    """
+    values = np.asarray(values)
+    rows, columns = values.shape
+    permitted = np.ones((rows, columns), bool) if allowed is None else np.broadcast_to(allowed, values.shape)
+    figure = go.Figure(_heatmap(values, permitted, scale, low, high, row_axis, column_axis))
+    if not permitted.all():
+        figure.add_traces([_masked_cells(permitted, row_axis, column_axis), *_hatch(~permitted)])
+
+    cell = min(PLOT_WIDTH / columns, PLOT_HEIGHT / rows, LARGEST_CELL)
+    width, height = max(cell * columns, 200), max(cell * rows, 200)
+    margin = {"l": 40 + _text_pixels(row_labels), "r": 95, "t": 60, "b": 40 + _text_pixels(column_labels)}
+    figure.update_layout(
+        title={"text": escape(title), "x": 0, "xref": "container", "pad_l": 12}
+        | {"font": {"size": 16, "weight": 600}},
+        xaxis=_axis(column_axis, column_labels, width) | {"range": [-0.5, columns - 0.5], "tickangle": -90},
+        yaxis=_axis(row_axis, row_labels, height) | {"range": [rows - 0.5, -0.5], "constraintoward": "top"},
+        width=width + margin["l"] + margin["r"],
+        height=height + margin["t"] + margin["b"],
+        margin=margin,
+        paper_bgcolor=PAGE[theme] if theme else CLEAR,
+        plot_bgcolor=CLEAR,
+    )
+    if max(rows, columns) <= 8 * min(rows, columns):  # a longer strip of squares would be too thin to hit
+        figure.update_yaxes(scaleanchor="x")
+    if theme:
+        font = {"color": TEXT[theme], "family": "Source Sans, sans-serif", "size": 12}
+        figure.update_layout(
+            template="none",
+            font=font,
+            hoverlabel={"bgcolor": PAGE[theme], "bordercolor": TEXT[theme], "font": font},
+            modebar={"bgcolor": CLEAR, "color": TEXT[theme], "activecolor": MASKED_STROKES},
+        )
+    return figure
+
+
+def colour_scale(scale: Scale) -> list[tuple[float, str]]:
+    """The colour table of `scale` for Plotly: all 256 colours, so that it is the one of the canvases."""
+    table = sequential_lut() if scale == "sequential" else diverging_lut()
+    return [(step / 255, f"rgb({red},{green},{blue})") for step, (red, green, blue) in enumerate(table)]
+
+
+def _heatmap(
+    values: np.ndarray,
+    permitted: np.ndarray,
+    scale: Scale,
+    low: float,
+    high: float,
+    row_axis: str,
+    column_axis: str,
+) -> go.Heatmap:
+    return go.Heatmap(
+        z=np.where(permitted, values, np.nan),
+        zmin=low,
+        zmax=high,
+        colorscale=colour_scale(scale),
+        hoverongaps=False,
+        # nine significant digits tell any two float32 numbers apart
+        hovertemplate=_hover(row_axis, column_axis, "%{z:.9~g}"),
+        colorbar={"thickness": 14, "outlinewidth": 0, "x": 1.01, "y": 1, "yanchor": "top", "ypad": 0}
+        | {"lenmode": "pixels", "len": 200},
+    )
+
+
+def _masked_cells(permitted: np.ndarray, row_axis: str, column_axis: str) -> go.Heatmap:
+    """A layer of its own, so that a masked cell has neither the colour nor the hover of a number."""
+    return go.Heatmap(
+        z=np.where(permitted, np.nan, 0).astype(np.float32),
+        colorscale=[(0, MASKED_GREY), (1, MASKED_GREY)],
+        showscale=False,
+        hoverongaps=False,
+        hovertemplate=_hover(row_axis, column_axis, "masked"),
+    )
+
+
+def _hatch(masked: np.ndarray) -> list[go.Scatter]:
+    """Strokes over the masked cells: one filled rectangle for each run of them in a row."""
+    edges = np.diff(np.pad(masked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    row, start = np.nonzero(edges == 1)
+    end = np.nonzero(edges == -1)[1]
+    if len(row) > MOST_HATCHED_RUNS:
+        return []
+    left, right, top, bottom, gap = start - 0.5, end - 0.5, row - 0.5, row + 0.5, np.full(len(row), np.nan)
+    return [
+        go.Scatter(
+            x=np.stack([left, right, right, left, left, gap], axis=1).ravel(),
+            y=np.stack([top, top, bottom, bottom, top, gap], axis=1).ravel(),
+            mode="lines",
+            line={"width": 0, "simplify": False},
+            fill="toself",
+            fillcolor=CLEAR,
+            fillpattern={"shape": "/", "fgcolor": MASKED_STROKES, "size": 7, "solidity": 0.2},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    ]
+
+
+def _axis(name: str, labels: list[str], pixels: float) -> dict:
+    """A numeric axis whose numbers are shown as labels; as many of them as `pixels` have room for.
+
+    Zoomed in far, Plotly also sets ticks between two cells: these get no label.
+    """
+    wholes = ["\u22120", *map(str, range(len(labels)))]  # Plotly writes a true minus sign
+    between = {f"{whole}.{tenth}": "" for whole in wholes for tenth in range(1, 10)}
+    return {
+        "title": {"text": escape(name), "standoff": 10},
+        "labelalias": between | {str(index): escape(label) for index, label in enumerate(labels)},
+        "nticks": min(len(labels) + 1, int(pixels / LABEL_PIXELS)),
+        "exponentformat": "none",
+        "tickfont_size": 11,
+        "ticks": "",
+        "ticklabelstandoff": 3,
+        "showgrid": False,
+        "zeroline": False,
+        "constrain": "domain",
+        "automargin": True,
+    }
+
+
+def _hover(row_axis: str, column_axis: str, value: str) -> str:
+    return f"{escape(row_axis)} %{{y}}<br>{escape(column_axis)} %{{x}}<br><b>{value}</b><extra></extra>"
+
+
+def _text_pixels(labels: list[str]) -> int:
+    """About as much room as the longest label takes at size 11."""
+    return min(6 * max(map(len, labels), default=0), 180)

@@ -1,0 +1,23 @@
+"""The frame of every page: its configuration, the navigation, the sidebar."""
+
+import streamlit as st
+
+from viz_ui.sidebar import draw_sidebar
+
+st.set_page_config(page_title="Visual attention explorer", page_icon=":material/grid_view:", layout="wide")
+
+page = st.navigation(
+    {
+        "Explore": [
+            st.Page("../pages/heads.py", title="Heads", icon=":material/grid_view:", default=True),
+            st.Page("../pages/inside_a_head.py", title="Inside a head", icon=":material/search:"),
+        ]
+    }
+)
+view = draw_sidebar()
+if view is None:
+    st.title(page.title)
+    st.info(st.session_state["problem"], icon=":material/edit:")
+else:
+    st.session_state["view"] = view
+    page.run()

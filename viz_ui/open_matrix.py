@@ -1,0 +1,64 @@
+"""Any matrix of a page, opened large and saved: the link between the `panels` component and the dialog."""
+
+import numpy as np
+import streamlit as st
+
+from viz_ui.components.panel_items import Matrix, with_ends
+from viz_ui.export import matrix_dialog
+from viz_ui.view import View
+
+_NOTE = "matrix_to_open"
+
+
+def note_opened(event: dict) -> None:
+    """Callback of `panels(on_open=…)`: remember which matrix was asked for, for this run alone."""
+    st.session_state[_NOTE] = event["panel"]
+
+
+def open_noted_matrix(view: View, matrices: dict[str, Matrix]) -> None:
+    """Open the matrix that was asked for, if it is one of these."""
+    if st.session_state.get(_NOTE) not in matrices:
+        return
+    matrix = matrices[st.session_state.pop(_NOTE)]
+    source = matrix if matrix.same_as is None else matrices[matrix.same_as]
+    scaled = with_ends(matrix, source)
+    values = np.asarray(source.values, dtype=np.float32) * np.float32(matrix.factor)
+    if matrix.allowed is not None and matrix.role == "scores":
+        values = np.where(matrix.allowed, values, np.float32(-np.inf))
+    matrix_dialog(
+        values,
+        list(matrix.row_labels),
+        list(matrix.column_labels),
+        row_axis=matrix.row_axis,
+        column_axis=matrix.column_axis,
+        title=f"{view.model.name}, layer {view.layer}, head {view.head}: {matrix.title}",
+        scale=matrix.scale,
+        low=scaled.low,
+        high=scaled.high,
+        allowed=matrix.allowed,
+        file_name=view.file_name(matrix.name),
+        head_arrays=lambda: head_arrays(view),
+        head_file_name=view.file_name("all"),
+    )
+
+
+def head_arrays(view: View) -> dict:
+    """Everything of the chosen head as arrays with their names, for one NPZ file."""
+    trace, layer, head = view.trace, view.layer, view.head
+    group = trace.config.kv_head(head)
+    return {
+        "description": f"{view.model.name}, layer {layer}, head {head} (key/value head {group}), mask "
+        f"{trace.mask_name}: q (T,D), k (S,D), v (S,D), raw = q k^T, scores = raw * scale, mask (True: may "
+        "attend), weights = softmax(scores where mask), mixed = weights v; tokens are shown as on the page.",
+        "tokens": view.labels,
+        "ids": list(trace.ids),
+        "scale": trace.scale,
+        "q": trace.q(layer)[head].numpy(),
+        "k": trace.k(layer)[group].numpy(),
+        "v": trace.v(layer)[group].numpy(),
+        "raw": trace.raw(layer, head).numpy(),
+        "scores": trace.scores(layer, head).numpy(),
+        "mask": trace.mask(layer).numpy(),
+        "weights": trace.weights(layer, head).numpy(),
+        "mixed": trace.mixed(layer)[head].numpy(),
+    }

@@ -1,0 +1,62 @@
+"""Attention matrices made small enough for a grid of thumbnails, without losing the cells that matter."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+
+def thumbnails(
+    matrices: np.ndarray,
+    low: float,
+    high: float,
+    allowed: np.ndarray | None = None,
+    size: int = 32,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Every matrix of (L,H,T,S) as at most size x size colour steps: (uint8 (L,H,P,R), allowed (P,R)).
+
+    P = min(T, size) and R = min(S, size). Where T > P, block i holds the rows i·T//P up to (i+1)·T//P, and
+    keeps the largest of its permitted cells, so that one strong cell is never averaged away. Where `low` < 0
+    the colours diverge from 0, and a block keeps the cell furthest from 0 (of two equal ones the positive).
+    `low` becomes step 0 and `high` step 255; values beyond them are clipped.
+
+    allowed: booleans broadcastable to (L,H,T,S), True where a query may attend; (T,S) comes back as (P,R),
+    (L,H,T,S) as (L,H,P,R), None as None. A block is masked only if all its cells are; it gets step 0, which
+    is not to be drawn.
+    """
+    rows, columns = (_blocks(length, size) for length in matrices.shape[-2:])
+    largest = _pool(np.maximum, _permitted(matrices, allowed, -np.inf), rows, columns)
+    if low < 0:
+        smallest = _pool(np.minimum, _permitted(matrices, allowed, np.inf), rows, columns)
+        largest = np.where(-smallest > largest, smallest, largest)
+    if allowed is None:
+        return _steps(largest, low, high), None
+    allowed = _pool(np.logical_or, np.asarray(allowed, dtype=bool), rows, columns)
+    return np.where(allowed, _steps(largest, low, high), np.uint8(0)), allowed
+
+
+def _blocks(length: int, size: int) -> np.ndarray:
+    """Which rows (or columns) each block holds, (blocks, widest); short blocks repeat their last one."""
+    edges = np.arange(min(length, size) + 1) * length // min(length, size)
+    widest = np.diff(edges).max()
+    return np.minimum(edges[:-1, None] + np.arange(widest), edges[1:, None] - 1)
+
+
+def _permitted(matrices: np.ndarray, allowed: np.ndarray | None, otherwise: float) -> np.ndarray:
+    """The matrices with `otherwise` in the masked cells, so that these win no comparison."""
+    return matrices if allowed is None else np.where(allowed, matrices, otherwise)
+
+
+def _pool(better: np.ufunc, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The best value of each block. Rows first: they lie contiguous, and leave little for the columns."""
+    for axis, blocks in ((-2, rows), (-1, columns)):
+        if blocks.shape[1] > 1:
+            values = reduce(better, (values.take(places, axis) for places in blocks.T))
+    return values
+
+
+def _steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Values as steps 0 to 255 of a colour scale from `low` to `high`."""
+    span = (high - low) or 1.0
+    return np.rint(np.clip((values - low) * (255 / span), 0, 255)).astype(np.uint8)

@@ -1,0 +1,108 @@
+"""The sidebar of every page: model, prompt, mask, layer, head, query and key token."""
+
+import streamlit as st
+
+import viz_model as vm
+from viz_model.masks import NAMES as MASKS
+from viz_ui.state import EXAMPLES, FIRST_PROMPT, choose, clamp, is_new_visit
+from viz_ui.text import labels, plain
+from viz_ui.view import View, load_model, traced
+
+LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
+
+MASK_NAMES = {"": "the model's own"} | {name: name for name in MASKS}
+
+
+def draw_sidebar() -> View | None:
+    """Draw the sidebar and give the view, or None when there is nothing to look at; then it said why."""
+    new_visit = is_new_visit()
+    try:
+        model = _choose_model()
+        prompt = _choose_prompt(new_visit)
+        mask = _choose_mask(model)
+        trace = _trace(model, prompt, mask)
+    except vm.VizError as error:
+        st.session_state["problem"] = str(error)
+        return None
+    if new_visit:
+        choose(**first_choice(model, trace.length))
+    return _choose_head_and_tokens(model, trace)
+
+
+def first_choice(model: vm.Model, length: int) -> dict[str, int]:
+    """A head that is worth looking at: the one that looks at the previous token most, as measured."""
+    table = model.measured_heads.get("previous_text")
+    places = [(value, layer, head) for layer, row in enumerate(table or []) for head, value in enumerate(row)]
+    _, layer, head = max(places, default=(0, 0, 0))
+    return {"layer": layer, "head": head, "query": length - 1, "key": max(0, length - 2)}
+
+
+def _choose_model() -> vm.Model:
+    names = [entry.name for entry in vm.catalogue()]
+    if not names:
+        raise vm.CheckpointError(
+            "No model was found in the folder checkpoints/. Restore it from the repository, or train one: "
+            "python -m viz_model.training tiny-gpt --text FILE."
+        )
+    name = st.sidebar.selectbox("Model", names, key="model", bind="query-params")
+    model = load_model(name)
+    config = model.config
+    st.sidebar.caption(
+        f"{model.transformer.n_parameters():,} parameters · {config.n_layers} layers × {config.n_heads} heads · "
+        f"C = {config.d_model}, D = {config.d_head}"
+    )
+    return model
+
+
+def _choose_prompt(new_visit: bool) -> str:
+    if new_visit:
+        choose(prompt=FIRST_PROMPT)
+    prompt = st.sidebar.text_area(
+        "Prompt",
+        key="prompt",
+        bind="query-params",
+        height=110,
+        max_chars=LONGEST_PROMPT,
+        placeholder="Type something, then Ctrl+Enter",
+    )
+    st.sidebar.menu_button(
+        "Examples", list(EXAMPLES), key="example", on_click=_take_example, width="stretch", icon=":material/list:"
+    )
+    return prompt[:LONGEST_PROMPT]
+
+
+def _take_example() -> None:
+    choose(prompt=EXAMPLES[st.session_state.example], query=0, key=0)
+
+
+def _choose_mask(model: vm.Model) -> str:
+    choices = (model.config.mask, *(name for name in MASKS if name != model.config.mask))
+    mask = st.sidebar.segmented_control(
+        "Mask", choices, key="mask", bind="query-params", required=True, default=choices[0], width="stretch"
+    )
+    if mask != model.config.mask:
+        st.sidebar.caption(f"{model.name} was trained with the {model.config.mask} mask: this one is foreign to it.")
+    return mask
+
+
+def _trace(model: vm.Model, prompt: str, mask: str) -> vm.Trace:
+    n_tokens = len(model.tokenizer.encode(prompt))
+    st.sidebar.caption(f"{n_tokens:,} of {model.config.context_length:,} tokens")
+    return traced(model.name, prompt, mask)
+
+
+def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> View:
+    config, last = model.config, trace.length - 1
+    left, right = st.sidebar.columns(2)
+    layer = _number(left, "Layer", "layer", config.n_layers - 1)
+    head = _number(right, "Head", "head", config.n_heads - 1)
+    query = _number(left, "Query token", "query", last)
+    key = _number(right, "Key token", "key", last)
+    names = labels(trace.token_bytes)
+    st.sidebar.caption(f"query {plain(names[query])}  \nkey {plain(names[key])}")
+    return View(model, trace, layer, head, query, key)
+
+
+def _number(place, label: str, name: str, highest: int) -> int:
+    clamp(name, highest)
+    return place.number_input(f"{label} (0–{highest})", 0, highest, key=name, step=1, bind="query-params")
