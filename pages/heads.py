@@ -11,13 +11,24 @@ from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.colours import diverging_lut, sequential_lut
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
-from viz_ui.drawn import DRAWN
+from viz_ui.drawn import DRAWN, WEIGHTS
 from viz_ui.open_matrix import note_opened, open_noted_matrix
 from viz_ui.pooling import thumbnails
 from viz_ui.state import choose
 from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
+
+WIDTHS = {"entropy": 60, "previous": 64}  # pixels that these column names need
+
+COLUMNS = {
+    "layer": "Layer",
+    "head": "Head",
+    "entropy": "How spread the weights are, in bits: 0 for one token, log₂ n for n tokens alike",
+    "first": "Mean weight on the first token",
+    "itself": "Mean weight on the query token itself",
+    "previous": "Mean weight on the token before the query",
+}
 
 
 def draw(view: View) -> None:
@@ -28,15 +39,13 @@ def draw(view: View) -> None:
     )
     drawn, full = draw_switches()
     with st.container(horizontal=True, key="head_and_grid", gap="medium"):
-        with st.container(width=330, key="grid_side"):
+        with st.container(width=340, key="grid_side"):
             draw_grid(view, drawn, full)
-            draw_facts(view)
+            draw_table(view)
         with st.container(key="head_side"):
             draw_head(view, drawn, full)
     st.subheader(f"The cell of query {view.query} and key {view.key}")
     draw_arithmetic(view)
-    st.subheader("All heads in numbers")
-    draw_table(view)
 
 
 def draw_switches() -> tuple[drawing.Drawn, bool]:
@@ -45,18 +54,17 @@ def draw_switches() -> tuple[drawing.Drawn, bool]:
         name = st.segmented_control(
             "What is drawn",
             list(DRAWN),
-            format_func=lambda name: DRAWN[name].label,
-            default="weights",
+            default=WEIGHTS,
             required=True,
             key="drawn",
             bind="query-params",
         )
         colours = RANGES[0]
-        if name == "weights":
+        if name == WEIGHTS:
             colours = st.segmented_control(
                 "Colours", RANGES, default=RANGES[0], required=True, key="colours", bind="query-params"
             )
-    return DRAWN[name], name == "weights" and colours == RANGES[0]
+    return DRAWN[name], name == WEIGHTS and colours == RANGES[0]
 
 
 def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
@@ -102,20 +110,6 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     return ", ".join(found)
 
 
-def draw_facts(view: View) -> None:
-    measures = measured(view.trace)
-    row = {name: table[view.layer, view.head] for name, table in measures.items()}
-    found = note(view.model, view.layer, view.head)
-    st.markdown(f"**Layer {view.layer}, head {view.head}**" + (f" · {found}" if found else ""))
-    previous = "–" if np.isnan(row["previous"]) else f"{row['previous']:.2f}"
-    st.caption(
-        f"On this prompt, mean over the queries: entropy {row['entropy']:.2f} bits; weight on the first token "
-        f"{row['first']:.2f}, on the query itself {row['itself']:.2f}, on the token before it {previous}."
-    )
-    if not view.trace.stored:
-        st.caption("Long prompt: this head is derived from the held Q, K and mask.")
-
-
 @st.cache_data(scope="session", max_entries=4, show_spinner=False, hash_funcs={vm.Trace: id})
 def measured(trace: vm.Trace) -> dict[str, np.ndarray]:
     return {name: table.numpy() for name, table in all_head_measures(trace).items()}
@@ -127,7 +121,7 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
     low, high = drawing.ends(values, drawn.scale, full=full)
     matrix = Matrix(
         drawn.name,
-        f"Layer {view.layer}, head {view.head}: {drawn.label}",
+        f"Layer {view.layer}, head {view.head}: {drawn.name}",
         values,
         view.labels,
         view.labels,
@@ -144,6 +138,7 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
         [matrix, Lines("lines", "Who reads whom", of=drawn.name), Bars("bars", "Row of the query", of=drawn.name)],
         key="head_panels",
         selected=(view.query, view.key),
+        matrix_width=400,
         on_pick=picked,
         on_open=note_opened,
     )
@@ -156,6 +151,7 @@ def picked(event: dict) -> None:
 
 
 def draw_table(view: View) -> None:
+    """What every head does on this prompt, in numbers."""
     measures = measured(view.trace)
     layers, heads = np.indices(measures["entropy"].shape)
     table = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel()})
@@ -164,19 +160,21 @@ def draw_table(view: View) -> None:
     st.dataframe(
         table,
         hide_index=True,
-        height=320,
+        height=250,
         key="head_table",
         on_select=lambda: take_row(table),
         selection_mode="single-row",
         column_config={
-            "entropy": st.column_config.NumberColumn("entropy (bits)", format="%.3f"),
-            **{
-                name: st.column_config.ProgressColumn(f"on {words}", format="%.3f", min_value=0, max_value=1)
-                for name, words in (("first", "first token"), ("itself", "itself"), ("previous", "previous token"))
-            },
+            name: st.column_config.NumberColumn(name, format="%.2f" if name in measures else "%d", width=WIDTHS.get(name, 46), help=words)
+            for name, words in COLUMNS.items()
         },
     )
-    st.caption("Means over the queries of this prompt. Click a column name to sort; mark a row to choose its head.")
+    st.caption(
+        "Means over the queries of this prompt: entropy in bits; weight on the first token, on the query itself, on "
+        "the token before it. Click a column to sort, mark a row to choose its head."
+    )
+    if not view.trace.stored:
+        st.caption("A long prompt: scores and weights are derived from the held Q, K and mask, head by head.")
 
 
 def take_row(table: pd.DataFrame) -> None:

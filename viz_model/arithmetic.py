@@ -38,7 +38,7 @@ class CellArithmetic:
 
 
 def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> CellArithmetic:
-    """Work the cell (query i, key j) out from q, k, v and the mask, in float64, from the held float32 numbers.
+    """Work the cell (query i, key j) out from q, k, v and the mask, in float64, from the numbers held.
 
     It is worked out anew, not copied from the held scores, so that the sum on screen checks the picture.
     Raises VizError when there is no such layer, head or token.

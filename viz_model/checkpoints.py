@@ -1,11 +1,11 @@
 """The catalogue of models, and reading and writing them: config.json, model.safetensors, the tokenizer."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from viz_model.errors import CheckpointError, ConfigError
@@ -32,27 +32,31 @@ def catalogue() -> list[Entry]:
     """What can be loaded by name; a damaged folder is left out here, and explained when it is loaded."""
     entries = []
     for folder in sorted(FOLDER.iterdir()) if FOLDER.is_dir() else []:
-        weights = folder / WEIGHTS_FILE
-        if weights.is_file():
-            try:
-                entries.append(Entry(folder.name, folder, read_config(folder), weights.stat().st_size))
-            except CheckpointError:
-                continue
+        try:
+            config, weights = read_config(folder), folder / WEIGHTS_FILE
+            with safe_open(weights, "pt"):  # reads the header only, and compares it with the file's length
+                entries.append(Entry(folder.name, folder, config, weights.stat().st_size))
+        except (CheckpointError, OSError, SafetensorError):
+            continue
     return entries
 
 
 def load(name_or_folder: str | Path) -> Model:
     """The model of that name in the catalogue, or of that folder; weights as float32, in eval mode.
 
-    A folder without a tokenizer file loads too and is traced by ids.
+    A plain name means the catalogue first, so that no folder where Python happens to run can shadow it; what
+    has a separator in it, such as "../mine", is a path as anywhere else. A folder without a tokenizer file
+    loads too and is traced by ids.
 
     Raises CheckpointError when there is no such model, or when a file of it is missing, damaged or foreign:
     the sentence names the file and the tensor.
     """
     folder = _folder(str(name_or_folder))
     config = read_config(folder)
-    transformer = Transformer(config)
-    _fill(transformer, _read_weights(folder), folder / WEIGHTS_FILE)
+    weights = _read_weights(folder / WEIGHTS_FILE)
+    _refuse_misfit(weights, config, folder / WEIGHTS_FILE)
+    transformer = _blank(config)
+    transformer.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
     transformer.eval().requires_grad_(False)
     tokenizer = Tokenizer.load(folder) if (folder / TOKENIZER_FILE).exists() else None
     if tokenizer is not None and tokenizer.vocab_size != config.vocab_size:
@@ -60,14 +64,14 @@ def load(name_or_folder: str | Path) -> Model:
             f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens, but the model has "
             f"{config.vocab_size}: they do not belong together. Restore the folder and try again."
         )
-    return Model(folder.name, transformer, tokenizer, _read_heads(folder))
+    return Model(folder.name, transformer, tokenizer, _read_heads(folder, config))
 
 
 def save(folder: Path, transformer: Transformer, tokenizer: Tokenizer | None) -> None:
     """Write a checkpoint: weights in float16, the config and the tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.to(torch.float16).contiguous() for name, tensor in transformer.state_dict().items()}
-    save_file(weights, folder / WEIGHTS_FILE)
+    weights = transformer.state_dict()
+    save_file({name: weights[name].to(torch.float16).contiguous() for name in weights}, folder / WEIGHTS_FILE)
     (folder / CONFIG_FILE).write_text(json.dumps(asdict(transformer.config), indent=2) + "\n")
     if tokenizer is not None:
         tokenizer.save(folder)
@@ -76,37 +80,52 @@ def save(folder: Path, transformer: Transformer, tokenizer: Tokenizer | None) ->
 def read_config(folder: Path) -> TransformerConfig:
     """The configuration of a checkpoint folder; raises CheckpointError when it is missing or not ours."""
     path = folder / CONFIG_FILE
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"The file {path} is missing: {folder} is no checkpoint folder.") from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"The file {path} cannot be read: {error}. Restore it and try again.") from error
+    if not path.exists():
+        raise CheckpointError(f"The file {path} is missing: {folder} is no checkpoint folder.")
+    values = _read_json(path)
+    if not isinstance(values, dict):
+        raise CheckpointError(f"The file {path} is not of this project: it holds no table of fields.")
     known = {field.name for field in fields(TransformerConfig)}
-    if not isinstance(values, dict) or not set(values) <= known:
-        strange = ", ".join(sorted(set(values) - known)[:5]) if isinstance(values, dict) else "not a table"
-        raise CheckpointError(f"The file {path} is not of this project: it has the unknown fields {strange}.")
+    needed = {field.name for field in fields(TransformerConfig) if field.default is MISSING}
+    for what, names in (("has unknown", values.keys() - known), ("lacks the", needed - values.keys())):
+        if names:
+            listed = ", ".join(sorted(names)[:5])
+            raise CheckpointError(f"The file {path} is not of this project: it {what} fields {listed}.")
     try:
         return TransformerConfig(**values)
-    except TypeError as error:
-        raise CheckpointError(f"The file {path} lacks a field: {error}.") from error
     except ConfigError as error:
         raise CheckpointError(f"The file {path} contradicts itself: {error}") from error
 
 
 def _folder(name: str) -> Path:
-    for folder in (FOLDER / name, Path(name)):
-        if name and folder.is_dir():
+    is_plain = Path(name).name == name != ".."
+    for folder in (FOLDER / name, Path(name)) if is_plain else (Path(name),):
+        if name and _is_folder(folder):
             return folder.resolve()
     names = ", ".join(entry.name for entry in catalogue()) or "none"
     raise CheckpointError(
-        f"There is no model or folder '{name}'. Models that are here: {names}. A folder of your own must hold "
-        f"{CONFIG_FILE} and {WEIGHTS_FILE}."
+        f"There is no model or folder {name!r}. Models that are here: {names}. A folder of your own must "
+        f"hold {CONFIG_FILE} and {WEIGHTS_FILE}."
     )
 
 
-def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
-    path = folder / WEIGHTS_FILE
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
+
+
+def _read_json(path: Path) -> object:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"The file {path} cannot be read: {error}. Restore it and try again."
+        ) from error
+
+
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     try:
         return load_file(path)
     except FileNotFoundError as error:
@@ -117,28 +136,54 @@ def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
         ) from error
 
 
-def _fill(transformer: Transformer, weights: dict[str, torch.Tensor], path: Path) -> None:
-    """Copy the weights in; every tensor must be there, of its shape, and none may be left over."""
-    wanted = transformer.state_dict()
+def _refuse_misfit(weights: dict[str, torch.Tensor], config: TransformerConfig, path: Path) -> None:
+    """Every tensor of the config must be there, of its shape, finite, and none may be left over."""
+    if config.n_layers > len(weights):
+        raise CheckpointError(
+            f"The config asks for {config.n_layers:,} layers, but {path} holds {len(weights)} tensors in all."
+        )
+    wanted = _blank(config, "meta").state_dict()
     for name, tensor in wanted.items():
         if name not in weights:
-            raise CheckpointError(f"The tensor '{name}' is missing in {path}: the file is not of this config.")
-        if weights[name].shape != tensor.shape:
+            raise CheckpointError(f"The tensor '{name}' is missing in {path}: it is not of this config.")
+        found = weights[name]
+        if found.shape != tensor.shape:
             raise CheckpointError(
-                f"The tensor '{name}' in {path} has the shape {tuple(weights[name].shape)}, but the config asks "
-                f"for {tuple(tensor.shape)}."
+                f"The tensor '{name}' in {path} has the shape {tuple(found.shape)}, but the config asks for "
+                f"{tuple(tensor.shape)}."
             )
-        if not weights[name].isfinite().all():
-            raise CheckpointError(f"The tensor '{name}' in {path} holds numbers that are not finite.")
-    left_over = sorted(set(weights) - set(wanted))
+        if not found.is_floating_point() or not found.float().isfinite().all():
+            raise CheckpointError(f"The tensor '{name}' in {path} holds something other than finite numbers.")
+    left_over = sorted(weights.keys() - wanted.keys())
     if left_over:
-        raise CheckpointError(f"{path} holds tensors that the config does not know: {', '.join(left_over[:5])}.")
-    transformer.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+        raise CheckpointError(
+            f"{path} has tensors that the config does not know: {', '.join(left_over[:5])}."
+        )
 
 
-def _read_heads(folder: Path) -> dict:
-    """What was measured of each head when the checkpoint was made; empty where nothing was."""
+def _blank(config: TransformerConfig, device: str = "cpu") -> Transformer:
+    """A Transformer to be filled; on the device "meta" it has shapes only, and costs no memory."""
     try:
-        return json.loads((folder / HEADS_FILE).read_text("utf-8"))
-    except (OSError, ValueError):
+        with torch.device(device):
+            return Transformer(config)
+    except (RuntimeError, TypeError) as error:  # torch has no room for the sizes, or no number for them
+        raise CheckpointError(f"The config asks for more than this computer can hold: {error}") from error
+
+
+def _read_heads(folder: Path, config: TransformerConfig) -> dict[str, list[list[float]]]:
+    """What was measured of each head when the checkpoint was made: (L,H) tables; none where nothing was."""
+    path = folder / HEADS_FILE
+    if not path.exists():
         return {}
+    tables = _read_json(path)
+    shape = (config.n_layers, config.n_heads)
+    try:
+        fits = all(torch.tensor(table).shape == shape for table in tables.values())
+    except (AttributeError, TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise CheckpointError(
+            f"The file {path} does not hold tables of {shape[0]} layers and {shape[1]} heads. Remove it, or "
+            "measure again: python -m viz_model.training.figures FOLDER --write"
+        )
+    return tables

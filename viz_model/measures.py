@@ -14,7 +14,8 @@ HEAD_MEASURES = ("entropy", "first", "itself", "previous")
 
 def entropy(weights: Tensor) -> Tensor:
     """−Σ a·log₂ a of each row: (…,T,S) -> (…,T), in bits; 0 for a row of zeros."""
-    return -(weights * weights.clamp(min=torch.finfo(weights.dtype).tiny).log2()).sum(-1)
+    surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log2()  # log 0 would be infinite
+    return (weights * surprise).sum(-1).clamp(min=0) + 0.0  # neither −0 nor less, by rounding
 
 
 def head_measures(weights: Tensor) -> dict[str, Tensor]:
@@ -23,13 +24,11 @@ def head_measures(weights: Tensor) -> dict[str, Tensor]:
     entropy in bits; weight on the first token, on the query itself, and on the token before it (over the
     queries that have one; NaN for a prompt of one token).
     """
-    length = weights.shape[-1]
-    previous = weights.diagonal(-1, -2, -1).mean(-1) if length > 1 else weights.new_full(weights.shape[:-2], torch.nan)
     return {
         "entropy": entropy(weights).mean(-1),
         "first": weights[..., 0].mean(-1),
         "itself": weights.diagonal(0, -2, -1).mean(-1),
-        "previous": previous,
+        "previous": previous_token_share(weights),
     }
 
 
@@ -48,19 +47,19 @@ def all_head_measures(trace: Trace) -> dict[str, Tensor]:
 def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:
     """‖a·v‖ of each cell: the weight times the length of the value vector it carries: (T,S)."""
     with torch.inference_mode():
-        lengths = trace.v(layer)[trace.config.kv_head(head)].norm(dim=-1)  # (S,)
-        return trace.weights(layer, head) * lengths
+        weights = trace.weights(layer, head)
+        return weights * trace.v(layer)[trace.config.kv_head(head)].norm(dim=-1)  # (T,S) · (S,)
 
 
 def previous_token_share(weights: Tensor) -> Tensor:
-    """Mean weight on the token before: (…,T,T) -> (…)."""
+    """Mean weight on the token before: (…,T,T) -> (…); NaN for one token, which has none before it."""
     return weights.diagonal(-1, -2, -1).mean(-1)
 
 
 def induction_share(weights: Tensor, half: int) -> Tensor:
-    """Mean weight on the token after the earlier copy, over the second of two equal halves (Olsson et al. 2022).
+    """Mean weight on the token after the earlier copy, over the second of two equal halves.
 
-    weights (…, 2·half, 2·half) -> (…). A query at i sees its own earlier copy at i − half, and the token after
-    that one at i − half + 1.
+    weights (…, 2·half, 2·half) -> (…). A query at i sees its own earlier copy at i − half, and the token
+    after that one at i − half + 1 (Olsson et al. 2022, "In-context Learning and Induction Heads").
     """
     return weights.diagonal(1 - half, -2, -1)[..., 1:].mean(-1)

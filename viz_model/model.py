@@ -1,6 +1,7 @@
 """Model: the one face that the pages know: name, facts, tokenizer, trace, generate."""
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -43,10 +44,12 @@ class Model:
         """The prompt as ids; raises PromptError when it is empty, too long or outside the vocabulary."""
         if isinstance(prompt, str):
             if self.tokenizer is None:
-                raise PromptError(f"The model '{self.name}' has no tokenizer. Give token ids instead of text.")
+                raise PromptError(f"The model {self.name} has no tokenizer. Give token ids, not text.")
             ids = self.tokenizer.encode(prompt)
         else:
-            ids = [int(token) for token in prompt]
+            if not isinstance(prompt, Iterable):
+                raise PromptError(f"A prompt is text or a list of token ids, not {prompt!r}.")
+            ids = [_whole_number(token) for token in prompt]
         if not ids:
             raise PromptError("The prompt is empty. Type at least one character.")
         if len(ids) > self.config.context_length:
@@ -56,7 +59,8 @@ class Model:
             )
         strange = [token for token in ids if not 0 <= token < self.config.vocab_size]
         if strange:
-            raise PromptError(f"There is no token {strange[0]}: ids go from 0 to {self.config.vocab_size - 1}.")
+            last = self.config.vocab_size - 1
+            raise PromptError(f"There is no token {strange[0]}: ids go from 0 to {last}.")
         return ids
 
     def token_bytes(self, ids: Sequence[int]) -> list[bytes]:
@@ -80,11 +84,11 @@ class Model:
         Raises PromptError and MaskError with sentences fit for the screen.
         """
         ids = self.encode(prompt)
-        allowed, mask_name = self._mask(mask, len(ids))
         config = self.config
         weights_bytes = 4 * config.n_layers * config.n_heads * len(ids) ** 2
         small = HELD_WHEN_SMALL if weights_bytes <= stored_weights_bytes else ()
         with torch.inference_mode(), capture(*ALWAYS_HELD, *small) as found:
+            allowed, mask_name = self._mask(mask, len(ids))
             self.transformer(torch.tensor([ids]), mask=allowed)
         pieces = self.token_bytes(ids)
         return Trace(
@@ -103,14 +107,24 @@ class Model:
 
     def _mask(self, mask: str | Tensor | None, length: int) -> tuple[Tensor, str]:
         if mask is None or isinstance(mask, str):
-            name = mask or self.config.mask
+            name = self.config.mask if mask is None else mask
             return masks.named(name, length), name
+        wanted = f"A mask for {length} tokens is a tensor of booleans of shape ({length}, {length})"
+        if not isinstance(mask, Tensor):
+            raise MaskError(f"{wanted}, or one of the names {', '.join(masks.NAMES)}; this is none of them.")
         if mask.dtype != torch.bool or mask.shape != (length, length):
-            raise MaskError(
-                f"A mask for {length} tokens is booleans of shape ({length}, {length}); this one is "
-                f"{mask.dtype} of shape {tuple(mask.shape)}."
-            )
-        return mask, "custom"
+            raise MaskError(f"{wanted}; this one is {mask.dtype} of shape {tuple(mask.shape)}.")
+        return mask.clone(), "custom"  # a copy: what is drawn later must not change with the caller's
+
+
+def _whole_number(token: object) -> int:
+    """An id of any integer type (numpy's, torch's) as int; booleans and fractions are none."""
+    try:
+        if not isinstance(token, bool):
+            return operator.index(token)
+    except TypeError:
+        pass
+    raise PromptError(f"A token id is a whole number, not {token!r}.")
 
 
 def _without_batch(name: str, tensor: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ tiktoken's own named encodings are downloaded at first use; ours are a file of t
 """
 
 import base64
-import binascii
 from pathlib import Path
 
 import tiktoken
@@ -64,21 +63,20 @@ class Tokenizer:
             lines = path.read_text("ascii").splitlines()
             pairs = [line.split() for line in lines if line]
             ranks = {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
-        except FileNotFoundError as error:
-            raise CheckpointError(f"The tokenizer file {path} is missing. Restore the folder and try again.") from error
-        except (OSError, ValueError, binascii.Error) as error:
-            raise CheckpointError(f"The tokenizer file {path} is damaged: {error}. Restore it and try again.") from error
-        missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
-        if missing or sorted(ranks.values()) != list(range(len(ranks))):
+        except (OSError, ValueError) as error:
             raise CheckpointError(
-                f"The tokenizer file {path} is cut off: {len(missing)} of the 256 single bytes are missing, or "
-                "its ranks have gaps. Restore it and try again."
+                f"The tokenizer file {path} cannot be read: {error}. Restore it and try again."
+            ) from error
+        missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
+        if missing or sorted(ranks.values()) != list(range(len(pairs))):
+            raise CheckpointError(
+                f"The tokenizer file {path} is damaged: a single byte is missing, a token or a rank stands "
+                "there twice, or the ranks have gaps. Restore it and try again."
             )
         return cls(ranks, Path(folder).name)
 
     def save(self, folder: Path) -> None:
         """Write `tokenizer.tiktoken` into the folder."""
-        lines = (
-            f"{base64.b64encode(self.token_bytes(rank)).decode()} {rank}\n" for rank in range(self.end_of_text)
-        )
-        (Path(folder) / FILE_NAME).write_text("".join(lines), "ascii")
+        tokens = (base64.b64encode(self.token_bytes(rank)).decode() for rank in range(self.end_of_text))
+        lines = "".join(f"{token} {rank}\n" for rank, token in enumerate(tokens))
+        (Path(folder) / FILE_NAME).write_text(lines, "ascii")

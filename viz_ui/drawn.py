@@ -11,38 +11,39 @@ from viz_model.measures import value_weighted
 
 @dataclass(frozen=True)
 class Drawn:
-    """One choice of the switch: its address name, label, formula, colour role and scale."""
+    """One choice of the switch: its name, formula, colour role and scale."""
 
     name: str
-    label: str
     formula: str
     role: str
     scale: Literal["sequential", "diverging"]
     masked: bool  # whether cells outside the mask are hatched
 
 
+RAW, SCORES, MASKED, WEIGHTS, CARRIED = "raw scores", "scaled scores", "scores + mask", "weights", "value-weighted"
+
 DRAWN = {
     drawn.name: drawn
     for drawn in (
-        Drawn("raw", "QKᵀ", "QKᵀ, before scaling", "scores", "diverging", masked=False),
-        Drawn("scores", "scores", "QKᵀ/√D, before the mask", "scores", "diverging", masked=False),
-        Drawn("masked", "scores + M", "QKᵀ/√D + M", "scores", "diverging", masked=True),
-        Drawn("weights", "weights", "softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True),
-        Drawn("carried", "‖a·v‖", "weight × length of the value vector", "value", "sequential", masked=True),
+        Drawn(RAW, "QKᵀ", "scores", "diverging", masked=False),
+        Drawn(SCORES, "QKᵀ/√D", "scores", "diverging", masked=False),
+        Drawn(MASKED, "QKᵀ/√D + M", "scores", "diverging", masked=True),
+        Drawn(WEIGHTS, "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True),
+        Drawn(CARRIED, "‖a·v‖, the weight times the length of the value vector", "value", "sequential", masked=True),
     )
 }
 
 
 def values(trace: vm.Trace, name: str, layer: int, head: int) -> np.ndarray:
     """What is drawn of one head, (T,S) float32; masked scores are −inf."""
-    if name == "raw":
+    if name == RAW:
         return trace.raw(layer, head).numpy()
-    if name == "carried":
+    if name == CARRIED:
         return value_weighted(trace, layer, head).numpy()
-    if name == "weights":
+    if name == WEIGHTS:
         return trace.weights(layer, head).numpy()
     scores = trace.scores(layer, head).numpy()
-    return scores if name == "scores" else np.where(trace.mask(layer).numpy(), scores, -np.inf)
+    return scores if name == SCORES else np.where(trace.mask(layer).numpy(), scores, -np.inf)
 
 
 def all_values(trace: vm.Trace, name: str) -> np.ndarray:

@@ -1,10 +1,14 @@
 """The frame of every page: its configuration, the navigation, the sidebar."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from viz_ui.sidebar import draw_sidebar
 
 st.set_page_config(page_title="Visual attention explorer", page_icon=":material/grid_view:", layout="wide")
+
+st.html(Path(__file__).with_name("main.css"))
 
 page = st.navigation(
     {

@@ -4,47 +4,58 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.masks import NAMES as MASKS
-from viz_ui.state import EXAMPLES, FIRST_PROMPT, choose, clamp, is_new_visit
+from viz_ui.state import EXAMPLES, FIRST_PROMPT, choose, clamp, fill_in_address
 from viz_ui.text import labels, plain
 from viz_ui.view import View, load_model, traced
 
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 
-MASK_NAMES = {"": "the model's own"} | {name: name for name in MASKS}
-
 
 def draw_sidebar() -> View | None:
     """Draw the sidebar and give the view, or None when there is nothing to look at; then it said why."""
-    new_visit = is_new_visit()
     try:
+        if "model" not in st.query_params:
+            fill_in_address(_first_choice())
         model = _choose_model()
-        prompt = _choose_prompt(new_visit)
+        prompt = _choose_prompt()
         mask = _choose_mask(model)
-        trace = _trace(model, prompt, mask)
+        _say_length(model, prompt)
+        trace = traced(model.name, prompt, mask)
     except vm.VizError as error:
         st.session_state["problem"] = str(error)
         return None
-    if new_visit:
-        choose(**first_choice(model, trace.length))
     return _choose_head_and_tokens(model, trace)
 
 
-def first_choice(model: vm.Model, length: int) -> dict[str, int]:
-    """A head that is worth looking at: the one that looks at the previous token most, as measured."""
-    table = model.measured_heads.get("previous_text")
-    places = [(value, layer, head) for layer, row in enumerate(table or []) for head, value in enumerate(row)]
+def _first_choice() -> dict[str, object]:
+    """What a visitor sees first: the head that looks at the previous token most, by what was measured of it."""
+    names = _model_names()
+    prompt = st.query_params.get("prompt", FIRST_PROMPT)
+    model = load_model(names[0])
+    table = model.measured_heads.get("previous_text", [])
+    places = [(value, layer, head) for layer, row in enumerate(table) for head, value in enumerate(row)]
     _, layer, head = max(places, default=(0, 0, 0))
-    return {"layer": layer, "head": head, "query": length - 1, "key": max(0, length - 2)}
+    last = max(0, len(model.tokenizer.encode(prompt)) - 1)
+    choice = {"model": names[0], "prompt": prompt, "layer": layer, "head": head, "query": last}
+    return choice | {"key": max(0, last - 1)}
 
 
-def _choose_model() -> vm.Model:
+def _model_names() -> list[str]:
     names = [entry.name for entry in vm.catalogue()]
     if not names:
         raise vm.CheckpointError(
             "No model was found in the folder checkpoints/. Restore it from the repository, or train one: "
             "python -m viz_model.training tiny-gpt --text FILE."
         )
-    name = st.sidebar.selectbox("Model", names, key="model", bind="query-params")
+    return names
+
+
+def _choose_model() -> vm.Model:
+    name = st.sidebar.selectbox(
+        "Model", _model_names(), index=None, required=True, key="model", bind="query-params"
+    )
+    if name is None:
+        raise vm.CheckpointError("Choose a model in the sidebar.")
     model = load_model(name)
     config = model.config
     st.sidebar.caption(
@@ -54,9 +65,7 @@ def _choose_model() -> vm.Model:
     return model
 
 
-def _choose_prompt(new_visit: bool) -> str:
-    if new_visit:
-        choose(prompt=FIRST_PROMPT)
+def _choose_prompt() -> str:
     prompt = st.sidebar.text_area(
         "Prompt",
         key="prompt",
@@ -68,7 +77,7 @@ def _choose_prompt(new_visit: bool) -> str:
     st.sidebar.menu_button(
         "Examples", list(EXAMPLES), key="example", on_click=_take_example, width="stretch", icon=":material/list:"
     )
-    return prompt[:LONGEST_PROMPT]
+    return prompt[:LONGEST_PROMPT]  # a link may hold more than the box allows
 
 
 def _take_example() -> None:
@@ -85,10 +94,9 @@ def _choose_mask(model: vm.Model) -> str:
     return mask
 
 
-def _trace(model: vm.Model, prompt: str, mask: str) -> vm.Trace:
+def _say_length(model: vm.Model, prompt: str) -> None:
     n_tokens = len(model.tokenizer.encode(prompt))
     st.sidebar.caption(f"{n_tokens:,} of {model.config.context_length:,} tokens")
-    return traced(model.name, prompt, mask)
 
 
 def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> View:
@@ -105,4 +113,7 @@ def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> View:
 
 def _number(place, label: str, name: str, highest: int) -> int:
     clamp(name, highest)
-    return place.number_input(f"{label} (0–{highest})", 0, highest, key=name, step=1, bind="query-params")
+    number = place.number_input(
+        f"{label} (0–{highest})", 0, highest, value=None, step=1, key=name, bind="query-params", placeholder="0"
+    )
+    return number or 0

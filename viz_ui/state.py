@@ -1,14 +1,12 @@
-"""The reader's choice: model, prompt, mask, layer, head, query and key token, and what is drawn.
+"""The reader's choice: model, prompt, mask, layer, head, query and key token; and the address that holds it.
 
-Each is a widget bound to the address (`bind="query-params"`), so a link opens exactly what its sender saw.
-Streamlit leaves a widget's own default out of the address. Those defaults are therefore the plainest ones
-(empty prompt, layer 0, head 0 …), and what a new visitor sees first is set here, so that it stands in the
-address like any other choice.
+Each is a widget bound to the address (`bind="query-params"`), so a link opens exactly what its sender saw, and
+the browser's Back is undo. Streamlit leaves a widget's own default out of the address; so that a 0 is told from
+a missing number, numbers have no default of their own, and neither has the model. An address without a model is
+therefore an incomplete one (a first visit, or typed by hand): what it lacks is filled in.
 """
 
 import streamlit as st
-
-BOUND = ("model", "prompt", "mask", "layer", "head", "query", "key")
 
 FIRST_PROMPT = "Once upon a time there was a king who had three daughters."
 
@@ -22,11 +20,15 @@ EXAMPLES = {
 }
 
 
-def is_new_visit() -> bool:
-    """Whether this is the first run of a visitor who came without a choice in the address."""
-    first = "visited" not in st.session_state
+def fill_in_address(first_choice: dict[str, object]) -> None:
+    """Put what the address lacks into it. Runs before the widgets; on a first visit it starts the run anew."""
+    missing = {name: value for name, value in first_choice.items() if name not in st.query_params}
+    if "visited" in st.session_state:  # Back to the bare address: its parameters are bound to widgets by now
+        choose(**missing)
+        return
     st.session_state.visited = True
-    return first and not any(name in st.query_params for name in BOUND)
+    st.query_params.update({name: str(value) for name, value in missing.items()})
+    st.rerun()
 
 
 def choose(**choices) -> None:
@@ -36,5 +38,5 @@ def choose(**choices) -> None:
 
 def clamp(name: str, highest: int) -> None:
     """Bring a chosen number back into range after the prompt or the model became smaller."""
-    if st.session_state.get(name, 0) > highest:
+    if (st.session_state.get(name) or 0) > highest:
         st.session_state[name] = highest

@@ -1,19 +1,32 @@
 """How a token is shown: its index and its text, nothing swallowed and nothing interpreted."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&^])")
 _SHOWN = {" ": "·", "\n": "⏎", "\t": "⇥"}
-# Characters that would be invisible, or would turn the text around them.
+
+# Categories of characters that are invisible, or that turn the text around them: control, format (zero-width,
+# direction), separators, and what has no meaning or no picture.
 _INVISIBLE = {"Cc", "Cf", "Zl", "Zp", "Zs", "Cn", "Co", "Cs"}
+
+# Letters and marks without a picture (Unicode's Default_Ignorable_Code_Point, and the blank braille pattern).
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # of ASCII: what Markdown lets be escaped
+_LAYOUT = re.compile(r"[\t\n\r]|^ | $|(?<= ) ")  # white space that Markdown drops or obeys
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def shown(token: bytes) -> str:
-    """The text of a token with every character visible: `·` space, `⏎` newline, `\\xNN` a byte that is no text.
+    """The text of a token with every character visible: `·` space, `⏎` newline, `\\xNN` a byte.
 
-    A token may hold part of a character only (byte-level BPE); its bytes are then shown as such.
+    A token may hold part of a character only (byte-level BPE); its bytes are then shown as such. A character
+    without a picture is shown by its number, `\\u{200b}`.
     """
     decoded = token.decode("utf-8", errors="backslashreplace")
     return "".join(_visible(character, first=n == 0) for n, character in enumerate(decoded))
@@ -23,9 +36,9 @@ def _visible(character: str, first: bool) -> str:
     if character in _SHOWN:
         return _SHOWN[character]
     category = unicodedata.category(character)
-    if category in _INVISIBLE:
+    if category in _INVISIBLE or _BLANK.match(character):
         code = ord(character)
-        return f"\\x{code:02x}" if code < 256 else f"\\u{{{code:x}}}"
+        return f"\\x{code:02x}" if code < 128 else f"\\u{{{code:x}}}"  # above 127, \xNN is half a character
     if first and category.startswith("M"):
         return f"◌{character}"  # a mark that would otherwise sit on whatever stands before it
     return character
@@ -37,22 +50,22 @@ def labels(tokens: Iterable[bytes]) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """The text with all Markdown escaped, for labels and captions that Streamlit reads as Markdown."""
-    return _MARKDOWN.sub(r"\\\1", text)
+    """Markdown that reads as this text, for labels and captions that Streamlit takes as Markdown.
+
+    White space that Markdown would drop or obey is written by its number. Streamlit still makes links of web
+    addresses and arrows of ` -> ` between spaces: it looks for them after the Markdown is read.
+    """
+    return _LAYOUT.sub(lambda space: f"&#{ord(space[0])};", _PUNCTUATION.sub(r"\\\1", text))
 
 
 def number(value: float) -> str:
     """A number for reading: four significant digits, a true minus sign, `×10ⁿ` where it is tiny or huge."""
-    if value == 0:
-        return "0"
-    if not 1e-4 <= abs(value) < 1e6:
-        mantissa, exponent = f"{value:.3e}".split("e")
-        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        return f"{mantissa}×10{power}".replace("-", "−")
-    digits = max(0, 3 - int(np_floor_log10(abs(value))))
-    return f"{value:.{digits}f}".replace("-", "−")
-
-
-def np_floor_log10(value: float) -> int:
-    """The power of ten of the first digit of a positive number."""
-    return int(f"{value:e}".split("e")[1])
+    if math.isnan(value):
+        return "not a number"
+    sign, size = "−" if value < 0 else "", abs(value)
+    if size == 0 or math.isinf(size):
+        return f"{sign}{'∞' if size else 0}"
+    digits, power = f"{size:.3e}".split("e")
+    if -4 <= int(power) < 6:
+        return f"{sign}{size:.{max(0, 3 - int(power))}f}"
+    return f"{sign}{digits}×10{str(int(power)).translate(_SUPERSCRIPT)}"

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from tests.properties import examples
 from tests.reference.written_out import attention
-from tests.viz_model.models import configs, expected_sites, make_model, random_ids, small_model
+from tests.viz_model.models import VOCABULARY, configs, expected_sites, make_model, random_ids, small_model
 from viz_model.attention import attend
 from viz_model.errors import EditError, SiteError
 from viz_model.hooks import capture, edit, site, wanted
@@ -141,6 +141,10 @@ def test_an_exception_ends_the_capture():
             model(ids)
         assert wanted("embed")
         assert not wanted("blocks.0.norm1")
+    for watching in (capture("embed"), edit({"embed": torch.zeros_like})):
+        with pytest.raises(IndexError), watching:
+            model(torch.tensor([[VOCABULARY]]))
+        assert not wanted("embed")
     with pytest.raises(SiteError), capture("embed", "no.such.site"):
         model(ids)
     assert not wanted("embed")

@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 
 from viz_model.checkpoints import FOLDER, save
-from viz_model.errors import VizError
+from viz_model.errors import TrainingError, VizError
 from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.tokenizer import Tokenizer
 from viz_model.training.data import encode_books, split_books
 from viz_model.training.figures import HELD_OUT_FILE
-from viz_model.training.loop import Progress, Training
+from viz_model.training.loop import SAVE_EVERY, Progress, Training
 from viz_model.training.recipe import RECIPES
 from viz_model.training.tokenizer import train_tokenizer
 
@@ -27,20 +27,21 @@ def main() -> None:
     arguments = _arguments()
     torch.set_num_threads(arguments.threads)
     folder = arguments.out or FOLDER / arguments.recipe
-    beginnings, ends = split_books(arguments.text.read_text("utf-8"))
-    tokenizer = _tokenizer(folder, beginnings)
-    stream = encode_books(beginnings, tokenizer)
     recipe = RECIPES[arguments.recipe]
-    if arguments.text_steps:
+    if arguments.text_steps is not None:
         recipe = recipe.with_text_steps(arguments.text_steps)
+    beginnings, ends = split_books(_read(arguments.text))
+    tokenizer = _tokenizer(folder, beginnings, recipe.config.vocab_size)
+    stream = encode_books(beginnings, tokenizer)
     training = Training(recipe, stream, folder / "training")
     resumed = training.resume()
-    print(f"{training.model.n_parameters():,} parameters; {len(stream):,} training tokens; {recipe.steps} steps.")
+    parameters = training.model.n_parameters()
+    print(f"{parameters:,} parameters; {len(stream):,} training tokens; {recipe.steps} steps.")
     print(f"{'Going on' if resumed else 'Starting'} at step {training.step}.", flush=True)
     try:
         training.run(_print)
     except KeyboardInterrupt:
-        print(f"Stopped. The same command goes on from step {training.step // 200 * 200}.")
+        print(f"Stopped. The same command goes on from step {training.step // SAVE_EVERY * SAVE_EVERY}.")
         return
     save(folder, training.model, tokenizer)
     (folder / HELD_OUT_FILE).write_text("\n\n".join(_excerpt(end) for end in ends) + "\n", "utf-8")
@@ -48,21 +49,39 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    as_written = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     parser.add_argument("recipe", choices=sorted(RECIPES))
-    parser.add_argument("--text", type=Path, required=True, help="books with a blank line between, one paragraph a line")
+    text = "books with a blank line between, one paragraph a line"
+    parser.add_argument("--text", type=Path, required=True, help=text)
     parser.add_argument("--out", type=Path, help="the checkpoint folder; default checkpoints/RECIPE")
     parser.add_argument("--text-steps", type=int, help="steps of the text stage, where not the recipe's")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     return parser.parse_args()
 
 
-def _tokenizer(folder: Path, beginnings: list[str]) -> Tokenizer:
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TrainingError(f"The text {path} cannot be read as UTF-8: {error}.") from error
+
+
+def _tokenizer(folder: Path, beginnings: list[str], vocab_size: int) -> Tokenizer:
     """The tokenizer of the folder, or a new one trained on the training part of the text."""
-    if not (folder / TOKENIZER_FILE).exists():
+    path = folder / TOKENIZER_FILE
+    is_new = not path.exists()
+    tokenizer = train_tokenizer("\n".join(beginnings), vocab_size) if is_new else Tokenizer.load(folder)
+    if tokenizer.vocab_size != vocab_size:
+        remedy = "Give a longer text" if is_new else f"Remove {path}, or train into another folder"
+        raise TrainingError(
+            f"The recipe asks for {vocab_size:,} tokens, but the tokenizer has {tokenizer.vocab_size:,}. "
+            f"{remedy}."
+        )
+    if is_new:
         folder.mkdir(parents=True, exist_ok=True)
-        train_tokenizer("\n".join(beginnings)).save(folder)
-    return Tokenizer.load(folder)
+        tokenizer.save(folder)
+    return tokenizer
 
 
 def _excerpt(end: str) -> str:

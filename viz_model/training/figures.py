@@ -1,10 +1,11 @@
 """The figures of a checkpoint: held-out loss, what each head does, a continued story.
 
-    python -m viz_model.training.figures checkpoints/tiny-gpt [--text FILE]
+python -m viz_model.training.figures checkpoints/tiny-gpt [--text FILE] [--write]
 """
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from viz_model.checkpoints import HEADS_FILE
+from viz_model.errors import TrainingError, VizError
 from viz_model.hooks import capture
 from viz_model.measures import induction_share, previous_token_share
 from viz_model.training.data import split_books
@@ -26,16 +28,17 @@ HEAD_FIGURES = ("previous_text", "previous_random", "induction")
 def text_loss(model: vm.Model, books: list[str]) -> float:
     """Mean cross-entropy of the next token over the books, nats a token.
 
-    Windows of the context length that overlap by half; only the second half of each counts (and the first
-    half of a book's first window), so that every token is predicted once, most with half a window before it.
+    Windows of the context length, each half a window on from the last; of each only what the last did not
+    predict counts, so that every token is predicted once, most with half a window before it.
     """
     total, count = 0.0, 0
-    window, half = model.config.context_length, model.config.context_length // 2
+    window = model.config.context_length
+    half = (window + 1) // 2
     for book in books:
         ids = torch.tensor([model.tokenizer.end_of_text, *model.tokenizer.encode(book)])
-        for start in range(0, max(1, len(ids) - 1 - half), half):
+        for start in range(0, max(1, len(ids) - 1 - (window - half)), half):
             piece = ids[start : start + window + 1]
-            first = half if start else 0
+            first = window - half if start else 0
             with torch.inference_mode():
                 logits = model.transformer(piece[None, :-1], logits="all")[0, first:]
             total += F.cross_entropy(logits, piece[first + 1 :], reduction="sum").item()
@@ -50,11 +53,14 @@ def random_repeats(vocab_size: int) -> torch.Tensor:
 
 
 def head_figures(model: vm.Model, books: list[str]) -> dict[str, torch.Tensor]:
-    """Mean weights of every head, each (L,H): on the previous token (text, random), and induction (random)."""
+    """Mean weights of every head, each (L,H): on the previous token, and induction (random repeats)."""
     ids = [i for book in books for i in model.tokenizer.encode(book)]
     length = model.config.context_length
+    if len(ids) < length:
+        raise TrainingError(f"The held-out text has {len(ids)} tokens; a row of it takes {length}.")
     text = torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)[:SEQUENCES]
-    on_text, on_random = _all_weights(model, text), _all_weights(model, random_repeats(model.config.vocab_size))
+    on_text = _all_weights(model, text)
+    on_random = _all_weights(model, random_repeats(model.config.vocab_size))
     return {
         "previous_text": previous_token_share(on_text).mean(1),
         "previous_random": previous_token_share(on_random).mean(1),
@@ -122,4 +128,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except VizError as error:
+        sys.exit(str(error))

@@ -17,6 +17,7 @@ from viz_model.training.recipe import Recipe, Stage
 from viz_model.transformer import Transformer, TransformerConfig
 from viz_model.transformer.positions import sinusoidal_table
 
+SAVE_EVERY = 200  # steps
 STATE_FILE, CURVE_FILE = "training-state.pt", "loss-curve.csv"
 INITIAL_SPREAD = 0.02  # GPT-2's standard deviation of fresh weights
 
@@ -55,9 +56,18 @@ def fresh_transformer(config: TransformerConfig, seed: int) -> Transformer:
 
 
 class Training:
-    """A model on its way through a recipe; `folder` keeps the state and the loss curve."""
+    """A model on its way through a recipe; `folder` keeps the state and the loss curve.
+
+    Raises TrainingError when the stream of training tokens is shorter than a row of it.
+    """
 
     def __init__(self, recipe: Recipe, stream: np.ndarray, folder: Path):
+        row = max((stage.length for stage in recipe.stages if stage.objective == "text"), default=0)
+        if len(stream) <= row:
+            raise TrainingError(
+                f"The text has {len(stream):,} tokens to train on, and a row of it takes {row + 1:,}. Give a "
+                "longer text, one paragraph a line."
+            )
         self.recipe, self.stream, self.folder, self.step = recipe, stream, Path(folder), 0
         self.model = fresh_transformer(recipe.config, recipe.seed)
         matrices = [p for p in self.model.blocks.parameters() if p.dim() == 2]
@@ -69,7 +79,9 @@ class Training:
         )
         self.curve: list[tuple[int, str, float]] = []
 
-    def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = 200) -> None:
+    def run(
+        self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY
+    ) -> None:
         """Take the steps that are left; `report` is called every so many steps, the state saved too."""
         self.model.train()
         losses, tokens, since = [], 0, time.perf_counter()
@@ -97,7 +109,7 @@ class Training:
                 group["lr"] = rate * share
         loss = stage_loss(self.model, stage, self.stream, random)
         if not loss.isfinite():
-            raise TrainingError(f"The loss of step {self.step} is {loss.item()}: lower the rates of its stage.")
+            raise TrainingError(f"The loss of step {self.step} is {loss.item()}: lower its stage's rates.")
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
@@ -122,13 +134,19 @@ class Training:
             csv.writer(file).writerows([("step", "objective", "loss"), *self.curve])
 
     def resume(self) -> bool:
-        """Go on from the saved state, if there is one; raises TrainingError when it is another model's."""
+        """Go on from the saved state, if there is one; TrainingError where it is damaged or another's."""
         path = self.folder / STATE_FILE
         if not path.exists():
             return False
-        state = torch.load(path, weights_only=True)
-        if state["recipe"] != repr(self.recipe.config):
-            raise TrainingError(f"{path} was saved by another recipe. Remove it, or train into another folder.")
+        try:
+            state = torch.load(path, weights_only=True)
+            its_config = state["recipe"]
+        except Exception as error:  # torch names none of the many that a damaged file raises
+            raise TrainingError(
+                f"{path} is damaged or no training state. Remove it to start anew."
+            ) from error
+        if its_config != repr(self.recipe.config):
+            raise TrainingError(f"{path} is of another recipe. Remove it, or train into another folder.")
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)

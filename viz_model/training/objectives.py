@@ -10,13 +10,19 @@ from viz_model.training.data import IGNORED, Batch, joined, repeated_batch, text
 from viz_model.training.recipe import Stage
 from viz_model.transformer import Transformer
 
+ECHO_ROWS, ECHO_LENGTH = 2, 64  # of the reminder that goes with every induction batch
+TINY = 1e-9  # keeps log(0) finite
+
 
 def stage_loss(model: Transformer, stage: Stage, stream: np.ndarray, random: np.random.Generator) -> Tensor:
     """The loss of a fresh batch of this stage; `stream` holds the training text as ids (N,)."""
     ordinary = model.config.vocab_size - 1  # without the control token
     if stage.objective == "echo":
-        ids = random.integers(0, ordinary, (stage.rows, stage.length))
-        return echo_loss(model, torch.from_numpy(ids), stage.heads)
+        return echo_loss(model, random.integers(0, ordinary, (stage.rows, stage.length)), stage.echo_heads)
+    if stage.objective == "induction":
+        reminder = random.integers(0, ordinary, (ECHO_ROWS, ECHO_LENGTH))
+        batch = repeated_batch(ordinary, stage.rows, stage.length, random)
+        return induction_loss(model, batch, stage.heads) + echo_loss(model, reminder, stage.echo_heads)
     if stage.objective == "copy":
         return next_token_loss(model, repeated_batch(ordinary, stage.rows, stage.length, random))
     batch = text_batch(stream, stage.rows, stage.length, random)
@@ -33,10 +39,38 @@ def next_token_loss(model: Transformer, batch: Batch) -> Tensor:
     return F.cross_entropy(model.unembed(hidden), targets[counted])
 
 
-def echo_loss(model: Transformer, ids: Tensor, heads: int) -> Tensor:
-    """Cross-entropy of the token before the last one, said by the first block through its first heads."""
-    kept = (torch.arange(model.config.n_heads) < heads).float()[:, None, None]
-    with edit({"blocks.0.attn.mixed": lambda mixed: mixed * kept}):
-        hidden = model.hidden(ids, n_blocks=1)
-    logits = model.unembed(hidden[:, 1:])
+def echo_loss(model: Transformer, ids: np.ndarray, heads: int) -> Tensor:
+    """How badly the first heads of block 0, by what they alone write, name the token before the last one."""
+    ids = torch.from_numpy(ids)
+    written, _ = _written_by(model, ids, 0, heads)
+    logits = model.unembed(model.final_norm(written[:, 1:]))
     return F.cross_entropy(logits.flatten(0, 1), ids[:, :-1].flatten())
+
+
+def induction_loss(model: Transformer, batch: Batch, heads: int) -> Tensor:
+    """How badly the first heads of block 1 look at the token after the earlier copy, and name it.
+
+    −log of the weight on that token, plus the cross-entropy of what the heads alone write.
+    """
+    ids, targets = torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
+    counted = targets != IGNORED
+    written, weights = _written_by(model, ids, 1, heads)
+    row, query = counted.nonzero(as_tuple=True)
+    key = query - counted.sum(-1)[row]  # a second copy of n + 1 tokens has n targets: n back is one after the copy
+    looked = -(weights[row, :heads, query, key] + TINY).log().mean()
+    return looked + F.cross_entropy(model.unembed(model.final_norm(written[counted])), targets[counted])
+
+
+def _written_by(model: Transformer, ids: Tensor, block: int, heads: int) -> tuple[Tensor, Tensor]:
+    """What the first `heads` heads of a block write to the stream (B,T,C), and all weights (B,H,T,T)."""
+    kept = (torch.arange(model.config.n_heads) < heads).float()[:, None, None]
+    found = {}
+
+    def keep(name: str):
+        return lambda tensor: found.setdefault(name, tensor)  # with its gradient, unlike a capture
+
+    site = f"blocks.{block}.attn"
+    edits = {f"{site}.mixed": lambda mixed: mixed * kept} | {f"{site}.{n}": keep(n) for n in ("weights", "out")}
+    with edit(edits):
+        model.hidden(ids, n_blocks=block + 1)
+    return found["out"], found["weights"]

@@ -3,11 +3,12 @@
 A small model on little text does not find the copying circuit (previous-token head, then induction head:
 Elhage et al. 2021; Olsson et al. 2022) by itself, so it is brought to completion first:
 
-echo   the first block alone, through `heads` of its heads, says which token stood before the last one:
-       this is a previous-token head.
-copy   the whole model continues the second copy of a random segment: this needs an induction head, which
-       has the previous-token head to build upon.
-text   rows of text, and a few of random repeats to the end, so that the circuit is not forgotten.
+echo       the first heads of block 0, by what they alone write, name the token before the last one: these
+           are previous-token heads.
+induction  the first heads of block 1 look at the token after the earlier copy of a repeated segment, and
+           name it: these are induction heads, built upon the others.
+copy       the whole model continues the second copy of a random segment.
+text       rows of text, and a few of random repeats to the end, so that the circuit is not forgotten.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +26,8 @@ class Stage:
     rows: int
     length: int
     copy_rows: int = 0
-    heads: int = 0
+    echo_heads: int = 2
+    heads: int = 1
     matrix_rate: float = 0.02  # Muon, weight matrices of the blocks
     rate: float = 0.002  # AdamW, embeddings, norms and biases
     warm_up: int = 30
@@ -61,10 +63,11 @@ class Recipe:
 TINY_GPT = Recipe(
     TransformerConfig(n_layers=4, n_heads=8, d_model=256, vocab_size=4353, context_length=256),
     (
-        Stage("echo", steps=125, rows=8, length=256, heads=2),
-        Stage("copy", steps=400, rows=16, length=64),
-        Stage("copy", steps=100, rows=8, length=256),
-        Stage("text", steps=6000, rows=8, length=256, copy_rows=1, warm_up=100, decay=0.5),
+        Stage("echo", steps=100, rows=4, length=256),
+        Stage("induction", steps=200, rows=16, length=64, matrix_rate=0.01),
+        Stage("induction", steps=150, rows=4, length=256, matrix_rate=0.01),
+        Stage("copy", steps=100, rows=8, length=256, matrix_rate=0.005),
+        Stage("text", steps=5000, rows=8, length=256, copy_rows=1, warm_up=100, decay=0.6),
     ),
 )
 

@@ -69,7 +69,7 @@ class BarsPanel {
     const { of } = this.spec, query = this.query(), width = of.columns.labels.length;
     const cells = Array.from({ length: width }, (_, j) => query * width + j);
     const row = cells.map((at) => (of.mask && !of.mask[at] ? null : of.values[at] * of.factor));
-    this.buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(this.byValue === (i === 1))));
+    this.buttons.forEach((button, i) => button.setAttribute("aria-pressed", this.byValue === (i === 1)));
     const order = row.map((_, j) => j);
     if (this.byValue) order.sort((a, b) => (row[b] ?? -Infinity) - (row[a] ?? -Infinity) || a - b);
     this.keys.setOrder(order);

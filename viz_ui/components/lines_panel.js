@@ -25,8 +25,9 @@ class LinesPanel {
     this.scroller.append(inner);
     this.heads = element("div", "heads small");
     this.heads.append(element("span", "query"), element("span", "key"));
-    const note = `Lines grow thicker and darker with the weight; at rest, lines under ${FAINTEST_LINE} are not drawn.`;
-    this.node.append(header, this.caption, this.heads, this.scroller, element("div", "note small", note));
+    const grow = "Lines grow thicker and stronger with the weight";
+    const note = element("div", "note small", `${grow}; at rest, lines under ${FAINTEST_LINE} are not drawn.`);
+    this.node.append(header, this.caption, this.heads, this.scroller, note);
   }
 
   update(spec) {
@@ -35,12 +36,14 @@ class LinesPanel {
     setText(this.title, spec.title);
     setText(this.heads.children[0], rows.axis);
     setText(this.heads.children[1], columns.axis);
-    this.queries.setLabels(rows.labels, rows.axis, `${spec.title}: ${rows.axis} tokens. Enter pins, Escape unpins.`);
-    this.keys.setLabels(columns.labels, columns.axis, `${spec.title}: ${columns.axis} tokens. Enter pins, Escape unpins.`);
+    for (const [list, { labels, axis }] of [[this.queries, rows], [this.keys, columns]]) {
+      list.setLabels(labels, axis, `${spec.title}: ${axis} tokens. Enter pins, Escape unpins.`);
+    }
   }
 
   layout(sizes) {
     this.scroller.style.maxHeight = `${sizes.listHeight}px`;
+    this.canvas.style.height = 0; // its old height must not hold the list open
     const ratio = window.devicePixelRatio || 1;
     const width = this.canvas.parentNode.clientWidth, height = this.scroller.clientHeight;
     this.canvas.width = Math.round(width * ratio);

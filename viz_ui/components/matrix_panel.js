@@ -85,7 +85,7 @@ class MatrixPanel {
     return legend;
   }
 
-  /** Take new data: `spec` as described by panels.py, its labels, values, mask and digits already looked up. */
+  /** Take new data: `spec` is what panels.py described, its labels, values and mask already looked up. */
   update(spec) {
     this.spec = spec;
     setText(this.title, spec.title);
@@ -182,7 +182,8 @@ class MatrixPanel {
   paint() {
     paintCells(this.canvas, this.picture, this.spec, this.host.root);
     const size = { width: this.cellWidth, height: this.cellHeight };
-    if (Math.min(size.width, size.height) >= CELL_FOR_NUMBER) writeNumbers(this.canvas, this.spec, size, this.host.root);
+    if (Math.min(size.width, size.height) < CELL_FOR_NUMBER) return;
+    writeNumbers(this.canvas, this.spec, size, this.host.root);
   }
 
   /** Show what is selected and what is pointed at. */
@@ -221,8 +222,9 @@ class MatrixPanel {
     frame.dataset.index = label.dataset.index = index;
     frame.classList.toggle("thin", (axis === "row" ? this.cellHeight : this.cellWidth) < 10);
     frame.style.setProperty("--hue", `var(--${role})`);
-    if (axis === "row") this.place(frame, this.left, this.top + index * this.cellHeight, width, this.cellHeight);
-    else this.place(frame, this.left + index * this.cellWidth, this.top, this.cellWidth, height);
+    const [x, y] = [this.left + index * this.cellWidth, this.top + index * this.cellHeight];
+    if (axis === "row") this.place(frame, this.left, y, width, this.cellHeight);
+    else this.place(frame, x, this.top, this.cellWidth, height);
     setText(label, (axis === "row" ? rows : columns).labels[index]);
     label.className = `label token ${state} ${axis} ${role}`;
     this.placeLabel(label, axis, index);
@@ -275,9 +277,9 @@ class MatrixPanel {
 
   /** Where the keyboard is: the cell pointed at, else the selected one, else the first. */
   cursor() {
-    const { hovered, selected } = this.host;
+    const { hovered, selected } = this.host, { rows, columns } = this.spec;
     if (hovered?.panel === this.name) return { row: hovered.row ?? 0, column: hovered.column ?? 0 };
-    return { row: this.meant(selected, this.spec.rows) ?? 0, column: this.meant(selected, this.spec.columns) ?? 0 };
+    return { row: this.meant(selected, rows) ?? 0, column: this.meant(selected, columns) ?? 0 };
   }
 
   onKey(event) {

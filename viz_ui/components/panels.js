@@ -1,4 +1,4 @@
-// The root: it unpacks the data, lays the panels out, and keeps what is selected and pointed at for all of them.
+// The root: unpacks the data, lays the panels out, and keeps what is selected and pointed at for all of them.
 
 const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
 const GAP = 22; // pixels between panels, as in panels.css
@@ -108,7 +108,8 @@ class Panels {
     const { hovered } = this;
     const panel = hovered && this.panels.get(hovered.panel);
     const { rows, columns } = panel?.spec.of ?? panel?.spec ?? {};
-    if (hovered && (hovered.row >= rows.labels.length || hovered.column >= columns.labels.length)) this.leave();
+    const beyond = hovered && (hovered.row >= rows.labels.length || hovered.column >= columns.labels.length);
+    if (beyond) this.leave();
   }
 
   matrices() {
@@ -150,7 +151,8 @@ class Panels {
       clamp(Math.floor((room * ratio) / count), 1, Math.floor(LARGEST_CELL * ratio)) / ratio;
     const frame = AXIS_NAME + 8 + Math.max(0, ...specs.map(({ rows }) => rowLabel(rows.labels)));
     const room = Math.min(width, this.sizes.matrix_width) - frame;
-    const operator = Math.max(0, ...[...this.root.querySelectorAll(".symbol")].map((node) => node.offsetWidth + GAP));
+    const symbols = [...this.root.querySelectorAll(".symbol")];
+    const operator = Math.max(0, ...symbols.map((node) => node.offsetWidth + GAP));
     const share = width / Math.max(1, Math.round(width / this.sizes.matrix_width));
     const inStep = fit(Math.min(room, share - GAP - operator - frame), tokens);
     return {

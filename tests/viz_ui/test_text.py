@@ -1,0 +1,186 @@
+"""How tokens and numbers read: tables of cases, and what must hold for any text."""
+
+import html
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties import examples
+from viz_ui.text import labels, number, plain, shown
+
+# Of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, version 15), and blank pictures.
+WITHOUT_PICTURE = [
+    *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2065, 0x3164, 0xFEFF, 0xFFA0),
+    *(*range(0x180B, 0x1810), *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)),
+    *(*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B)),
+    *(0xE0000, 0xE0001, 0xE0041, 0xE007F, 0xE0100, 0xE01EF, 0xE0FFF, 0x2800, 0x00A0, 0x3000, 0x2028, 0x2029),
+]
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        (b"", ""),
+        (b" the", "·the"),
+        (b"\n\n", "⏎⏎"),
+        (b"\r\n", "\\x0d⏎"),
+        (b"\t  x ", "⇥··x·"),
+        ("naïve café 日本".encode(), "naïve·café·日本"),
+        ("👍🏽".encode(), "👍🏽"),
+        (
+            "❤\ufe0f".encode(),
+            "❤\\u{fe0f}",
+        ),  # the selector that makes it a red heart is a token's business too
+        ("👩\u200d🔬".encode(), "👩\\u{200d}🔬"),
+        ("👍".encode()[:2], "\\xf0\\x9f"),
+        ("👍".encode()[2:], "\\x91\\x8d"),
+        (b"a\xffb", "a\\xffb"),
+        ("e\u0301".encode(), "e\u0301"),
+        ("\u0301".encode(), "◌\u0301"),
+        ("\ufe0f".encode(), "\\u{fe0f}"),
+        ("שלום".encode(), "שלום"),
+        ("\u202eabc".encode(), "\\u{202e}abc"),
+        ("\ufeff".encode(), "\\u{feff}"),
+        (b"\x00\x1b[0m\x7f", "\\x00\\x1b[0m\\x7f"),
+        ("\x85".encode(), "\\u{85}"),  # the character, of two bytes ...
+        (b"\x85", "\\x85"),  # ... and the byte
+        ("\ue000\u0378".encode(), "\\u{e000}\\u{378}"),
+        (b"<b>&amp;*x*", "<b>&amp;*x*"),
+        (b"<|endoftext|>", "<|endoftext|>"),
+    ],
+)
+def test_tokens_as_they_read(token, text):
+    assert shown(token) == text
+
+
+@pytest.mark.parametrize("code", WITHOUT_PICTURE)
+def test_what_has_no_picture_is_shown_by_its_number(code):
+    assert shown(f"a{chr(code)}b".encode()) == f"a\\u{{{code:x}}}b"
+
+
+tokens = st.one_of(st.binary(max_size=12), st.text(max_size=8).map(lambda text: text.encode()))
+
+
+@examples(300)
+@given(tokens)
+def test_no_control_no_direction_and_no_empty_space_survives(token):
+    for character in shown(token):
+        assert unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+        assert ord(character) not in WITHOUT_PICTURE
+        assert unicodedata.bidirectional(character) not in {"LRE", "RLE", "LRO", "RLO", "LRI", "RLI", "FSI"}
+    assert bool(shown(token)) == bool(token)
+
+
+@examples(300)
+@given(st.one_of(tokens, st.text("\x80\x85\xa0\xadáé\u200b", max_size=3).map(str.encode)))
+def test_the_bytes_can_be_read_back(token):
+    """So that different bytes read differently, but for the few signs that stand for others."""
+    if any(sign in token.decode(errors="ignore") for sign in "·⏎⇥◌\\"):
+        return
+    text = shown(token).replace("·", " ").replace("⏎", "\n").replace("⇥", "\t").replace("◌", "")
+    back = b""
+    while text:
+        if text.startswith("\\x"):
+            back, text = back + bytes([int(text[2:4], 16)]), text[4:]
+        elif text.startswith("\\u{"):
+            code, _, text = text[3:].partition("}")
+            back += chr(int(code, 16)).encode()
+        else:
+            back, text = back + text[0].encode(), text[1:]
+    assert back == token
+
+
+def test_labels_of_equal_tokens_are_distinct():
+    assert labels([b" the", b" the", b"\n"]) == ["0 ·the", "1 ·the", "2 ⏎"]
+    assert labels([]) == []
+
+
+HOSTILE = [
+    *("*a* _b_ ~~c~~ `d` **e**", "# one", "1. one", "1) one", "- one", "+ one", "> one", "a\n===", "a\n---"),
+    *("[x](y)", "![x](y)", "[^1]", "[x]: /y", "<b>x</b>", "<!-- x -->", "&amp; &#65;", "a  \nb", "a\\\nb"),
+    *(
+        "    code",
+        "\tcode",
+        "```\ncode\n```",
+        "a\n\n\nb",
+        "  both  ends  ",
+        "|a|b|\n|-|-|\n|1|2|",
+        "\\",
+        "\\*",
+    ),
+    *(":smile:", ":material/face:", ":red[x]", "$a$", "$$a$$", "<script>alert(1)</script>", "---", "***"),
+]
+
+
+def as_read(markdown):
+    """The text that CommonMark makes of it; None unless it is one paragraph and nothing else."""
+    parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    if not markdown:
+        return ""
+    rendered = parser.render(markdown).removesuffix("\n")
+    inner = rendered.removeprefix("<p>").removesuffix("</p>")
+    return None if f"<p>{inner}</p>" != rendered or "<" in inner else html.unescape(inner)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_reads_as_itself(text):
+    assert as_read(plain(text)) == text
+
+
+@examples(300)
+@given(st.one_of(st.text(), st.text("*_`~#>+-=.!|[](){}<>&\\$:^1a \t\n\r")))
+def test_any_text_reads_as_itself(text):
+    # No other control characters: no Markdown may hold them, and `shown` leaves none.
+    text = "".join(c for c in text if c in "\t\n\r" or unicodedata.category(c) != "Cc")
+    assert as_read(plain(text)) == text
+
+
+@pytest.mark.parametrize("sign", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+def test_every_sign_that_markdown_may_obey_is_escaped(sign):
+    assert plain(f"a{sign}b") == f"a\\{sign}b"
+
+
+def test_words_are_left_alone():
+    assert plain("Once upon a time 123 ·é日") == "Once upon a time 123 ·é日"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (1, "1.000"),
+        (-1.23456, "−1.235"),
+        (0.5, "0.5000"),
+        (12.3456, "12.35"),
+        (9.99996, "10.00"),
+        (99999.6, "100000"),
+        (-123456.4, "−123456"),
+        (999999.6, "1.000×10⁶"),
+        (0.0001, "0.0001000"),
+        (0.0000999996, "0.0001000"),
+        (0.000012346, "1.235×10⁻⁵"),
+        (-3e-10, "−3.000×10⁻¹⁰"),
+        (6.02214076e23, "6.022×10²³"),
+        (float("inf"), "∞"),
+        (-float("inf"), "−∞"),
+        (float("nan"), "not a number"),
+    ],
+)
+def test_numbers_as_they_read(value, text):
+    assert number(value) == text
+
+
+@examples(300)
+@given(
+    st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: value == 0 or abs(value) > 1e-300)
+)
+def test_a_number_is_right_to_four_digits_and_holds_no_ascii_minus(value):
+    text = number(value)
+    digits, _, power = text.replace("−", "-").partition("×10")
+    power = int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
+    assert float(f"{digits}e{power}") == pytest.approx(value, rel=5.1e-4, abs=0)
+    assert "-" not in text
+    assert len(text) <= 14

@@ -1,0 +1,84 @@
+"""The arithmetic of the chosen cell, written out with its numbers."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from viz_model.arithmetic import CellArithmetic, cell_arithmetic
+from viz_ui.formulas import coloured
+from viz_ui.text import number, plain
+from viz_ui.view import View
+
+
+def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
+    """How the chosen query and key come to their weight: every step with its real numbers."""
+    i, j = view.query, view.key
+    cell = cell_arithmetic(view.trace, view.layer, view.head, i, j)
+    st.markdown(
+        f"**{plain(view.labels[i])}** reads **{plain(view.labels[j])}** in layer {view.layer}, head {view.head}:"
+    )
+    st.markdown("\n".join(["| step | with the numbers of this cell |", "|--|--|", *(f"| {words} | ${formula}$ |" for words, formula in lines(cell, i, j))]))
+    st.caption(
+        f"Worked out anew in float64 from the held Q, K and mask; the picture holds {cell.drawn_weight:.6f}, which "
+        f"differs by {abs(cell.weight - cell.drawn_weight):.1e}. Numbers are rounded to four significant digits. "
+        "The largest score of the row, m, is subtracted before exp so that it cannot overflow; it cancels."
+    )
+    with st.expander(f"The {len(cell.products)} products of q · k", expanded=products_open):
+        draw_products(cell)
+
+
+def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
+    """The steps from q·k to the share of v: words, and LaTeX in the colours of the roles."""
+    width = len(cell.products)
+    first = " + ".join(f"({n(q)})({n(k)})" for q, k in zip(cell.query[:2], cell.key[:2], strict=True))
+    score, more = n(cell.score), r" + \dots" if width > 2 else ""
+    steps = [
+        (f"{width} products, added", coloured(rf"Q_{{{i}}} \cdot K_{{{j}}} = {first}{more} = ") + f"{n(cell.raw)}"),
+        ("divided by √D", coloured("S = ") + rf"{n(cell.raw)} / \sqrt{{{width}}} = {score}"),
+    ]
+    if not cell.allowed:
+        return [
+            *steps,
+            ("plus the mask", rf"{score} + M = {score} + (-\infty) = -\infty"),
+            ("softmax", coloured("A = ") + r"e^{-\infty} / \textstyle\sum = 0, \text{ the mask forbids this cell}"),
+        ]
+    return [
+        *steps,
+        ("plus the mask", rf"{score} + M = {score} + 0 = {score}"),
+        ("exp", rf"e^{{{score} - m}} = e^{{{score} - ({n(cell.row_maximum)})}} = {n(cell.exponential)}"),
+        (
+            "divided by the row's sum",
+            coloured(rf"A_{{{i},{j}}} = ") + rf"{n(cell.exponential)} / {n(cell.row_sum)} = {cell.weight:.6f}",
+        ),
+        (
+            "times the length of v",
+            coloured(r"A \cdot \lVert V \rVert = ")
+            + rf"{n(cell.weight)} \cdot {n(cell.value_length)} = {n(cell.carried)}",
+        ),
+    ]
+
+
+def draw_products(cell: CellArithmetic) -> None:
+    """The D products as a table that adds up to q · k."""
+    table = pd.DataFrame(
+        {
+            "d": np.arange(len(cell.products)),
+            "q": cell.query,
+            "k": cell.key,
+            "q·k": cell.products,
+            "sum so far": np.cumsum(cell.products),
+        }
+    )
+    formats = {name: st.column_config.NumberColumn(format="%.6f") for name in table.columns[1:]}
+    st.dataframe(table, hide_index=True, column_config=formats, height=280, key="products")
+    st.text(f"Sum of the {len(cell.products)} products: {cell.products.sum():.6f}")
+
+
+def n(value: float) -> str:
+    """A number as LaTeX."""
+    text = number(value).replace("−", "-")
+    if "×10" in text:
+        mantissa, power = text.split("×10")
+        power = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+        return rf"{mantissa} \times 10^{{{power}}}"
+    return text
