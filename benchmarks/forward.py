@@ -1,6 +1,6 @@
 """A forward pass at GPT-2 small's shapes: ours with and without capture, and `transformers`' own.
 
-    python benchmarks/forward.py [--rounds 5] [--lengths 64 256 1024]
+    python benchmarks/forward.py [--rounds 9] [--lengths 64 256 1024]
 
 One thread; the candidates take turns within a round, and the medians of their processor time are compared
 (time spent waiting for a busy machine is nobody's fault). Ends with status 1 when a budget is missed.
@@ -69,7 +69,7 @@ def medians(functions, ids, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--lengths", type=int, nargs="+", default=[64, 256, 1024])
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -179,7 +179,7 @@ def _read_heads(folder: Path, config: TransformerConfig) -> dict[str, list[list[
     shape = (config.n_layers, config.n_heads)
     try:
         fits = all(torch.tensor(table).shape == shape for table in tables.values())
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, RuntimeError):  # no table at all, or no numbers in it
         fits = False
     if not fits:
         raise CheckpointError(

@@ -6,9 +6,12 @@ import streamlit as st
 
 from viz_ui.sidebar import draw_sidebar
 
-st.set_page_config(page_title="Visual attention explorer", page_icon=":material/grid_view:", layout="wide")
+HERE = Path(__file__).parent
 
-st.html(Path(__file__).with_name("main.css"))
+# A file of our own: Streamlit fetches icons by name and emoji from the network.
+st.set_page_config(page_title="Visual attention explorer", page_icon=str(HERE / "icon.png"), layout="wide")
+
+st.html(HERE / "main.css")
 
 page = st.navigation(
     {

@@ -4,9 +4,19 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.masks import NAMES as MASKS
-from viz_ui.state import EXAMPLES, FIRST_PROMPT, choose, clamp, fill_in_address
+from viz_ui.state import (
+    EXAMPLES,
+    FIRST_PROMPT,
+    choose,
+    clamp,
+    drop_nonsense,
+    fill_in_address,
+    is_first_run,
+)
 from viz_ui.text import labels, plain
 from viz_ui.view import View, load_model, traced
+
+BARE = "at_the_bare_address"
 
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 
@@ -14,8 +24,7 @@ LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 def draw_sidebar() -> View | None:
     """Draw the sidebar and give the view, or None when there is nothing to look at; then it said why."""
     try:
-        if "model" not in st.query_params:
-            fill_in_address(_first_choice())
+        _open_address()
         model = _choose_model()
         prompt = _choose_prompt()
         mask = _choose_mask(model)
@@ -25,6 +34,17 @@ def draw_sidebar() -> View | None:
         st.session_state["problem"] = str(error)
         return None
     return _choose_head_and_tokens(model, trace)
+
+
+def _open_address() -> None:
+    """Make an incomplete address whole: on a first run, or when Back led to the bare address."""
+    if is_first_run():
+        drop_nonsense()
+        if st.query_params.get("model") not in _model_names():
+            fill_in_address(_first_choice())
+        st.session_state.visited = True
+    elif st.session_state.get(BARE):
+        choose(**_first_choice())
 
 
 def _first_choice() -> dict[str, object]:
@@ -54,6 +74,10 @@ def _choose_model() -> vm.Model:
     name = st.sidebar.selectbox(
         "Model", _model_names(), index=None, required=True, key="model", bind="query-params"
     )
+    if name is None and not st.session_state.get(BARE):
+        st.session_state[BARE] = True  # the widgets of this run follow the bare address; the next run fills it in
+        st.rerun()
+    st.session_state[BARE] = False
     if name is None:
         raise vm.CheckpointError("Choose a model in the sidebar.")
     model = load_model(name)

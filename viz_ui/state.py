@@ -6,7 +6,11 @@ a missing number, numbers have no default of their own, and neither has the mode
 therefore an incomplete one (a first visit, or typed by hand): what it lacks is filled in.
 """
 
+import re
+
 import streamlit as st
+
+NUMBERS = ("layer", "head", "query", "key")
 
 FIRST_PROMPT = "Once upon a time there was a king who had three daughters."
 
@@ -20,12 +24,22 @@ EXAMPLES = {
 }
 
 
+def is_first_run() -> bool:
+    """Whether this is the first run of a visitor: only then is no parameter of the address bound to a widget."""
+    return not st.session_state.get("visited", False)
+
+
+def drop_nonsense() -> None:
+    """Take numbers that are none out of the address, before a widget reads them; out of range, widgets do."""
+    for name in NUMBERS:
+        if not re.fullmatch(r"[0-9]{1,6}", st.query_params.get(name, "0")):
+            del st.query_params[name]
+
+
 def fill_in_address(first_choice: dict[str, object]) -> None:
-    """Put what the address lacks into it. Runs before the widgets; on a first visit it starts the run anew."""
+    """Put the model, and what else the address lacks, into it, and start the run anew. On a first run only."""
     missing = {name: value for name, value in first_choice.items() if name not in st.query_params}
-    if "visited" in st.session_state:  # Back to the bare address: its parameters are bound to widgets by now
-        choose(**missing)
-        return
+    missing["model"] = first_choice["model"]
     st.session_state.visited = True
     st.query_params.update({name: str(value) for name, value in missing.items()})
     st.rerun()

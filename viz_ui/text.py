@@ -17,6 +17,10 @@ _BLANK = re.compile(
 )
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # of ASCII: what Markdown lets be escaped
+# Streamlit makes arrows, links and its logo of the text that Markdown has read, when escapes are gone: a word
+# joiner (no picture, no break) parts their signs.
+_READ_LATER = re.compile(r"(?<=[-<>~])(?=[->=])|(?<=:)(?=//|streamlit:)|(?<=@)(?=\w)|(?<=www)(?=\.)", re.I)
+_WORD_JOINER = "\u2060"
 _LAYOUT = re.compile(r"[\t\n\r]|^ | $|(?<= ) ")  # white space that Markdown drops or obeys
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -50,12 +54,12 @@ def labels(tokens: Iterable[bytes]) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """Markdown that reads as this text, for labels and captions that Streamlit takes as Markdown.
+    """Markdown that Streamlit shows as this text, for labels and captions that it takes as Markdown.
 
-    White space that Markdown would drop or obey is written by its number. Streamlit still makes links of web
-    addresses and arrows of ` -> ` between spaces: it looks for them after the Markdown is read.
+    White space that Markdown would drop or obey is written by its number.
     """
-    return _LAYOUT.sub(lambda space: f"&#{ord(space[0])};", _PUNCTUATION.sub(r"\\\1", text))
+    parted = _READ_LATER.sub(_WORD_JOINER, text)
+    return _LAYOUT.sub(lambda space: f"&#{ord(space[0])};", _PUNCTUATION.sub(r"\\\1", parted))
 
 
 def number(value: float) -> str:

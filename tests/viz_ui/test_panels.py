@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz_ui.colours import ROLES, diverging_lut, sequential_lut
+from tests.received import received
+from viz_ui.colours import ROLES
 from viz_ui.components.packing import pack, read_assets, unpack
 from viz_ui.components.panel_items import Bars, Lines, Matrix, Symbol, check_items
 from viz_ui.components.panels import EXACT_CELLS, checked_open, checked_pick, pack_items
@@ -19,35 +20,6 @@ def square(name="weights", values=None, tokens=TOKENS, **more):
     values = np.full((len(tokens), len(tokens)), 0.25) if values is None else values
     given = {"rows_are_queries": True, "columns_are_keys": True} | more
     return Matrix(name, name, values, tokens, tokens, **given)
-
-
-def received(blob):
-    """The values of each matrix as a reader of the blob gets them, written apart from the code that packs."""
-    header, body = unpack(blob)
-    at, arrays = 0, {}
-    for half in (False, True):
-        for number, entry in enumerate(header["values"]):
-            if entry["half"] == half:
-                dtype = np.dtype("<f2" if half else "<f4")
-                raw = np.frombuffer(body, dtype, entry["count"], at)
-                arrays[number] = raw.astype(np.float64) * entry.get("unit", 1)
-                at += raw.nbytes
-    masks = []
-    for entry in header["masks"]:
-        size = -(-entry["cells"] // 8)
-        masks.append(np.unpackbits(np.frombuffer(body, np.uint8, size, at))[: entry["cells"]].astype(bool))
-        at += size
-    result = {}
-    for item in header["items"]:
-        if item["kind"] == "matrix":
-            entry = header["values"][item["values"]]
-            shape = [len(header["labels"][item[axis]["labels"]]) for axis in ("rows", "columns")]
-            whole = np.zeros(shape[0] * shape[1])
-            whole[masks[entry["mask"]] if entry["mask"] is not None else slice(None)] = arrays[item["values"]]
-            mask = None if item["mask"] is None else masks[item["mask"]].reshape(shape)
-            result[item["name"]] = whole.reshape(shape) * item["factor"], mask
-    assert body[at:] == sequential_lut().tobytes() + diverging_lut().tobytes()
-    return result
 
 
 @given(

@@ -1,0 +1,210 @@
+"""The explorer as a reader uses it, in a real browser, its numbers against another implementation."""
+
+import csv
+import io
+import re
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import viz_model as vm
+from tests.browser.harness import open_page, settle
+from tests.bundled import attentions
+
+PROMPT = "The queen gave the girl a ring, and she thanked her."
+LAYER, HEAD, QUERY, KEY = 2, 5, 9, 4
+
+
+def link(base, page="", **choices):
+    return f"{base}/{page}?{urlencode({'model': 'tiny-gpt'} | choices)}"
+
+
+def ids(prompt):
+    return vm.load("tiny-gpt").tokenizer.encode(prompt)
+
+
+def chosen(page):
+    """What the sidebar says is chosen."""
+    return {
+        name: page.get_by_role("spinbutton", name=re.compile(f"^{name}")).input_value()
+        for name in ("Layer", "Head", "Query token", "Key token")
+    }
+
+
+def type_prompt(page, prompt):
+    page.get_by_role("textbox", name="Prompt").fill(prompt)
+    page.keyboard.press("Control+Enter")
+
+
+def click_cell(page, panel, row, column):
+    cells = page.locator(f"[data-panel='{panel}'] canvas.cells")
+    width, height = cells.evaluate("c => [c.dataset.cellWidth, c.dataset.cellHeight].map(Number)")
+    cells.click(position={"x": (column + 0.5) * width, "y": (row + 0.5) * height})
+
+
+def shown_weight(page):
+    """The weight at the end of the arithmetic, as KaTeX wrote it for screen readers."""
+    row = page.locator("tr", has_text="divided by the row's sum")
+    source = row.locator("annotation").first.text_content()
+    return float(re.search(r"= (\d\.\d{6})$", source.strip()).group(1))
+
+
+def test_from_a_prompt_to_the_number_of_a_cell(page, app_url):
+    open_page(page, app_url)
+    type_prompt(page, PROMPT)
+    expect(page.get_by_text(f"{len(ids(PROMPT))} of 256 tokens")).to_be_visible()
+    settle(page)
+    page.get_by_role("button", name=re.compile(f"^Layer {LAYER}, head {HEAD}")).click()
+    expect(page.get_by_text(f"Layer {LAYER}, head {HEAD}: weights")).to_be_visible()
+    settle(page)
+    click_cell(page, "weights", QUERY, KEY)
+    expect(page.get_by_role("heading", name=f"The cell of query {QUERY} and key {KEY}")).to_be_visible()
+    settle(page)
+    weight = attentions(ids(PROMPT))[LAYER, HEAD, QUERY, KEY]
+    assert shown_weight(page) == pytest.approx(weight, abs=2e-6)
+
+
+@pytest.mark.parametrize("path", ["", "inside_a_head"])
+def test_a_link_opened_on_a_fresh_server_restores_the_view(page, fresh_app_url, path):
+    choices = {"prompt": PROMPT, "layer": 3, "head": 1, "query": 7, "key": 2, "mask": "bidirectional"}
+    open_page(page, link(fresh_app_url, path, **choices))
+    assert chosen(page) == {"Layer": "3", "Head": "1", "Query token": "7", "Key token": "2"}
+    expect(page.get_by_role("textbox", name="Prompt")).to_have_value(PROMPT)
+    expect(page.get_by_role("radio", name="bidirectional")).to_be_checked()
+    expect(page.get_by_role("heading", name="The cell of query 7 and key 2")).to_be_visible()
+
+
+def test_every_choice_stands_in_the_address_and_back_is_undo(page, app_url):
+    open_page(page, app_url)
+    first = chosen(page)
+    page.get_by_role("button", name=re.compile("^Layer 3, head 7")).click()
+    expect(page.get_by_text("Layer 3, head 7: weights")).to_be_visible()
+    settle(page)
+    address = parse_qs(urlsplit(page.url).query)
+    assert {name: address[name] for name in ("model", "layer", "head")} == {
+        "model": ["tiny-gpt"],
+        "layer": ["3"],
+        "head": ["7"],
+    }
+    page.go_back()  # the head
+    page.go_back()  # and the layer
+    expect(page.get_by_text(f"Layer {first['Layer']}, head {first['Head']}: weights")).to_be_visible()
+    settle(page)
+    assert chosen(page) == first
+    page.go_back()  # to the bare address that the visit began with
+    settle(page)
+    expect(page.get_by_text(f"Layer {first['Layer']}, head {first['Head']}: weights")).to_be_visible()
+    settle(page)
+    assert chosen(page) == first
+
+
+def test_choices_hold_on_every_page(page, app_url):
+    open_page(page, link(app_url, prompt=PROMPT, layer=1, head=6, query=5, key=3))
+    page.get_by_role("link", name="Inside a head").click()
+    expect(page.get_by_role("heading", name="Inside a head", exact=True)).to_be_visible()
+    settle(page)
+    expected = {"Layer": "1", "Head": "6", "Query token": "5", "Key token": "3"}
+    assert chosen(page) == expected
+    click_cell(page, "weights", 6, 2)
+    expect(page.get_by_role("heading", name="The cell of query 6 and key 2")).to_be_visible()
+    settle(page)
+    page.get_by_role("link", name="Heads").click()
+    expect(page.get_by_role("heading", name="Heads", exact=True)).to_be_visible()
+    settle(page)
+    assert chosen(page) == expected | {"Query token": "6", "Key token": "2"}
+
+
+def test_the_keyboard_chooses_head_and_cell(page, app_url):
+    open_page(page, link(app_url, prompt=PROMPT, layer=1, head=1, query=5, key=3))
+    page.get_by_role("button", name=re.compile("^Layer 1, head 1")).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_text("Layer 2, head 2: weights")).to_be_visible()
+    settle(page)
+    page.locator("[data-panel='weights'] .stage").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="The cell of query 4 and key 3")).to_be_visible()
+    settle(page)
+
+
+def test_an_example_takes_the_place_of_the_prompt(page, app_url):
+    open_page(page, app_url)
+    page.get_by_role("button", name="Examples").click()
+    page.get_by_role("menuitem", name="Who is she?").or_(page.get_by_text("Who is she?")).first.click()
+    expect(page.get_by_role("textbox", name="Prompt")).to_have_value(PROMPT)
+    settle(page)
+
+
+def test_the_whole_matrix_saved_is_that_of_another_implementation(page, app_url):
+    open_page(page, link(app_url, "inside_a_head", prompt=PROMPT, layer=LAYER, head=HEAD, query=2, key=1))
+    page.locator("[data-panel='weights']").get_by_role("button").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    settle(page)
+    with page.expect_download() as download:
+        dialog.get_by_role("button", name="CSV table").click()
+    table = list(csv.reader(io.StringIO(download.value.path().read_text("utf-8-sig"))))
+    assert download.value.suggested_filename == "tiny-gpt_layer2_head5_weights.csv"
+    saved = np.array([[float(number) for number in row[1:]] for row in table[1:]])
+    np.testing.assert_allclose(saved, attentions(ids(PROMPT))[LAYER, HEAD], atol=1e-5)
+    with page.expect_download() as download:
+        dialog.get_by_role("button", name="NPZ of the whole head").click()
+    with np.load(download.value.path()) as head:
+        scores = np.where(head["mask"], head["q"] @ head["k"].T / np.sqrt(32), -np.inf)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        weights /= weights.sum(1, keepdims=True)
+        np.testing.assert_allclose(head["weights"], weights, atol=1e-5)
+        np.testing.assert_allclose(head["mixed"], weights @ head["v"], atol=1e-5)
+
+
+def test_a_row_of_the_table_chooses_its_head(page, app_url):
+    open_page(page, link(app_url, prompt=PROMPT, layer=0, head=0, query=2, key=1))
+    table = page.get_by_test_id("stDataFrame").first
+    box = table.bounding_box()
+    page.mouse.click(box["x"] + 15, box["y"] + 35 * 3.5)  # the mark of the third row: layer 0, head 2
+    expect(page.get_by_text("Layer 0, head 2: weights")).to_be_visible()
+    settle(page)
+
+
+@pytest.mark.parametrize("prompt", ["", " ", "a", "word " * 300, "a\x00b", "👩‍👩‍👧‍👦 e\u0301 שלום", "<b>*x*</b> $y$ | :red[z]"])
+def test_any_prompt_typed_gets_a_picture_or_a_sentence(page, app_url, prompt):
+    open_page(page, link(app_url, prompt=PROMPT, layer=0, head=0, query=9, key=9))
+    type_prompt(page, prompt)
+    n_tokens = len(ids(prompt))
+    expect(page.get_by_text(re.compile(f"^{n_tokens} of 256 tokens"))).to_be_visible()
+    settle(page)
+    drawn = page.locator("[data-panel='weights']")
+    sentence = page.get_by_test_id("stAlert")
+    expect(drawn if 0 < n_tokens <= 256 else sentence).to_be_visible()
+    expect(sentence if 0 < n_tokens <= 256 else drawn).to_have_count(0)
+
+
+LONG = ("The king and the queen had a daughter who was as beautiful as the day. " * 13)[:900]
+
+
+@pytest.mark.parametrize("path", ["", "inside_a_head"])
+@pytest.mark.parametrize("prompt", ["Once upon a time there was a king.", LONG], ids=["short", "200 tokens"])
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param("light wide"),
+        pytest.param("light narrow", marks=pytest.mark.viewport(900, 900)),
+        pytest.param("dark wide", marks=pytest.mark.theme("dark")),
+        pytest.param("dark narrow", marks=[pytest.mark.theme("dark"), pytest.mark.viewport(900, 900)]),
+    ],
+)
+def test_nothing_sticks_out_of_the_page(page, app_url, path, prompt, look):
+    open_page(page, link(app_url, path, prompt=prompt, layer=1, head=2, query=5, key=2))
+    wide = page.evaluate(
+        """() => { const main = document.querySelector('[data-testid="stMain"]');
+             return [main.scrollWidth, main.clientWidth]; }"""
+    )
+    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
+    right = page.locator("[data-panel]").evaluate_all(
+        "panels => panels.map(p => p.getBoundingClientRect().right)"
+    )
+    assert right
+    assert max(right) <= page.viewport_size["width"]

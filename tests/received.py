@@ -1,0 +1,35 @@
+"""What the browser gets of the component `panels`, read apart from the code that packs it."""
+
+import numpy as np
+
+from viz_ui.colours import diverging_lut, sequential_lut
+from viz_ui.components.packing import unpack
+
+
+def received(blob):
+    """The blob's matrices by name: values (0 where masked), and the mask or None."""
+    header, body = unpack(blob)
+    at, arrays = 0, {}
+    for half in (False, True):
+        for number, entry in enumerate(header["values"]):
+            if entry["half"] == half:
+                dtype = np.dtype("<f2" if half else "<f4")
+                raw = np.frombuffer(body, dtype, entry["count"], at)
+                arrays[number] = raw.astype(np.float64) * entry.get("unit", 1)
+                at += raw.nbytes
+    masks = []
+    for entry in header["masks"]:
+        size = -(-entry["cells"] // 8)
+        masks.append(np.unpackbits(np.frombuffer(body, np.uint8, size, at))[: entry["cells"]].astype(bool))
+        at += size
+    result = {}
+    for item in header["items"]:
+        if item["kind"] == "matrix":
+            entry = header["values"][item["values"]]
+            shape = [len(header["labels"][item[axis]["labels"]]) for axis in ("rows", "columns")]
+            whole = np.zeros(shape[0] * shape[1])
+            whole[masks[entry["mask"]] if entry["mask"] is not None else slice(None)] = arrays[item["values"]]
+            mask = None if item["mask"] is None else masks[item["mask"]].reshape(shape)
+            result[item["name"]] = whole.reshape(shape) * item["factor"], mask
+    assert body[at:] == sequential_lut().tobytes() + diverging_lut().tobytes()
+    return result

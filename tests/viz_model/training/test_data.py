@@ -1,0 +1,105 @@
+"""What is learned from: nothing lost, and no target that cannot be known."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties import examples
+from tests.viz_model.tokenizers import small_tokenizer, story
+from viz_model.training.data import (
+    HELD_OUT_SHARE,
+    IGNORED,
+    Batch,
+    encode_books,
+    joined,
+    repeated_batch,
+    split_books,
+    text_batch,
+)
+
+TOKENIZER = small_tokenizer()
+
+
+@examples(100)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(15, 70))
+def test_targets_of_repeats_are_exactly_those_that_can_be_known(seed, rows, length):
+    batch = repeated_batch(1000, rows, length, np.random.default_rng(seed))
+    assert batch.ids.shape == batch.targets.shape == (rows, length)
+    again = repeated_batch(1000, rows, length, np.random.default_rng(seed))
+    np.testing.assert_array_equal(batch.ids, again.ids)
+    for ids, targets in zip(batch.ids, batch.targets, strict=True):
+        counted = [t for t in range(length) if targets[t] != IGNORED]
+        half = len(counted) + 1
+        assert max(2, length // 8) <= half <= (length + 1) // 2
+        whole = [*ids, targets[-1]]  # the row with the token that comes after its last one
+        first, second = whole[-2 * half : -half], whole[-half:]
+        assert first == second
+        # Known is a token of the second copy whose forerunner in that copy has been seen.
+        assert counted == list(range(len(whole) - half, length))
+        for t in counted:
+            assert targets[t] == whole[t + 1] == whole[t + 1 - half]
+
+
+def test_segments_are_of_every_length_and_tokens_of_every_kind():
+    batch = repeated_batch(50, 2000, 32, np.random.default_rng(0))
+    assert set((batch.targets != IGNORED).sum(1) + 1) == set(range(4, 17))
+    assert set(batch.ids.flatten()) == set(range(50))
+
+
+@examples(100)
+@given(
+    st.lists(
+        st.lists(st.text("ab é.", min_size=1, max_size=60), min_size=1, max_size=9), min_size=1, max_size=5
+    )
+)
+def test_splitting_books_loses_no_text(books):
+    texts = ["\n".join(book) for book in books]
+    beginnings, ends = split_books("\n\n" + "\n\n".join(texts) + "\n")
+    assert [beginning + end for beginning, end in zip(beginnings, ends, strict=True)] == texts
+    for text, beginning, end in zip(texts, beginnings, ends, strict=True):
+        assert not beginning or beginning.endswith("\n")  # whole paragraphs only
+        assert end
+        if beginning:
+            assert len(beginning) <= len(text) * (1 - HELD_OUT_SHARE) + 1
+
+
+def test_about_the_share_that_it_should_is_held_out():
+    beginnings, ends = split_books(story())
+    assert len(beginnings) == len(ends) == 2
+    share = sum(map(len, ends)) / len(story())
+    assert HELD_OUT_SHARE <= share < HELD_OUT_SHARE + 0.01
+
+
+def test_a_text_without_blank_lines_is_one_book():
+    text = "\n".join(f"paragraph {n}" for n in range(100))
+    (beginning,), (end,) = split_books(text)
+    assert beginning + end == text
+    assert 3 <= end.count("\n") + 1 <= 5
+
+
+def test_books_become_one_row_of_ids():
+    stream = encode_books(["the a", "", "the"], TOKENIZER)
+    assert stream.dtype == np.uint16
+    end = TOKENIZER.end_of_text
+    assert stream.tolist() == [end, *TOKENIZER.encode("the a"), end, end, *TOKENIZER.encode("the")]
+    parts = TOKENIZER.decode(stream.tolist()).split("<|endoftext|>")
+    assert parts == ["", "the a", "", "the"]
+
+
+@pytest.mark.parametrize("size", [9, 10, 50])
+def test_text_batches_are_windows_of_the_text_from_all_of_it(size):
+    stream = np.arange(100, 100 + size, dtype=np.uint16)
+    batch = text_batch(stream, 500, 8, np.random.default_rng(0))
+    assert batch.ids.shape == batch.targets.shape == (500, 8)
+    np.testing.assert_array_equal(batch.targets, batch.ids + 1)
+    np.testing.assert_array_equal(batch.ids - batch.ids[:, :1], np.tile(np.arange(8), (500, 1)))
+    assert set(batch.ids[:, 0]) == set(range(100, 100 + size - 8))  # the last window too, and none beyond
+    assert batch.ids.dtype == batch.targets.dtype == np.int64
+
+
+def test_joined_batches_stand_one_below_the_other():
+    one, other = Batch(np.zeros((2, 3)), np.ones((2, 3))), Batch(np.full((1, 3), 2), np.full((1, 3), 3))
+    both = joined(one, other)
+    assert both.ids.tolist() == [[0] * 3, [0] * 3, [2] * 3]
+    assert both.targets.tolist() == [[1] * 3, [1] * 3, [3] * 3]

@@ -1,0 +1,164 @@
+"""The command `python -m viz_model.training`, end to end on a tiny recipe."""
+
+import csv
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer as _needed  # noqa: F401 -- by the trainer of the tokenizer
+
+from tests.viz_model.models import small_config
+from tests.viz_model.tokenizers import story
+from viz_model.checkpoints import CONFIG_FILE, WEIGHTS_FILE, load
+from viz_model.errors import TrainingError
+from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from viz_model.tokenizer import Tokenizer
+from viz_model.training import __main__ as command
+from viz_model.training.data import split_books
+from viz_model.training.figures import HELD_OUT_FILE, books_of
+from viz_model.training.loop import CURVE_FILE, STATE_FILE, Training
+from viz_model.training.recipe import RECIPES, Recipe, Stage
+
+CONFIG = small_config(vocab_size=280, context_length=32)
+STORY = story()
+RECIPE = Recipe(
+    CONFIG,
+    (
+        Stage("echo", steps=2, rows=2, length=16),
+        Stage("induction", steps=2, rows=2, length=16),
+        Stage("copy", steps=2, rows=2, length=16),
+        Stage("text", steps=4, rows=2, length=32, copy_rows=1),
+    ),
+)
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """`train(text, *options)` runs the command in this process; gives the folder."""
+    monkeypatch.setitem(RECIPES, "tiny", RECIPE)
+    monkeypatch.setattr("viz_model.training.objectives.ECHO_LENGTH", 16)
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+
+    def run(text=STORY, *options):
+        path = tmp_path / "text.txt"
+        if isinstance(text, bytes):
+            path.write_bytes(text)
+        elif text is not None:
+            path.write_text(text, "utf-8")
+        arguments = ["tiny", "--text", str(path), "--out", str(tmp_path / "out"), *options]
+        monkeypatch.setattr("sys.argv", ["training", *arguments])
+        command.main()
+        return tmp_path / "out"
+
+    return run
+
+
+def test_it_writes_a_checkpoint_that_loads(train, capsys):
+    folder = train()
+    names = {path.name for path in folder.iterdir()}
+    assert names == {CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, HELD_OUT_FILE, "training"}
+    assert {path.name for path in (folder / "training").iterdir()} == {STATE_FILE, CURVE_FILE}
+    weights = load_file(folder / WEIGHTS_FILE)
+    assert all(tensor.dtype == torch.float16 for tensor in weights.values())
+    state = torch.load(folder / "training" / STATE_FILE, weights_only=True)
+    assert all(torch.equal(weights[name], tensor.half()) for name, tensor in state["model"].items())
+    model = load(folder)
+    assert model.config == CONFIG
+    assert model.trace("the king").logits.shape == (280,)
+    with (folder / "training" / CURVE_FILE).open(newline="") as file:
+        assert next(csv.reader(file)) == ["step", "objective", "loss"]
+    ends = split_books(STORY)[1]
+    assert [book.strip("\n") for book in books_of(folder, None)] == [end.strip("\n") for end in ends]
+    printed = capsys.readouterr().out
+    assert f"{sum(tensor.numel() for tensor in weights.values()):,} parameters" in printed
+    assert "Starting at step 0" in printed
+    assert "step 10/10  text  loss" in printed
+
+
+def test_the_tokenizer_learns_from_the_training_part_alone(train):
+    end = split_books(STORY)[1][-1]
+    assert STORY.endswith(end)
+    tokenizer = Tokenizer.load(train(STORY.removesuffix(end) + ("zq" * len(end))[: len(end)]))
+    assert not any(b"zq" in tokenizer.token_bytes(token) for token in range(280))
+
+
+def test_a_stop_and_the_same_command_again_go_on(train, monkeypatch, capsys, tmp_path):
+    whole = load_file(train() / WEIGHTS_FILE)
+    (tmp_path / "out").rename(tmp_path / "whole")
+    run = Training.run
+
+    def stopped(training, report, **options):
+        def stop(progress):
+            report(progress)
+            if progress.step == 7:
+                training.save()
+                raise KeyboardInterrupt
+
+        run(training, stop, every=1)
+
+    capsys.readouterr()
+    monkeypatch.setattr(Training, "run", stopped)
+    folder = train()
+    assert "Stopped. The same command goes on" in capsys.readouterr().out
+    assert not (folder / WEIGHTS_FILE).exists()
+    monkeypatch.setattr(Training, "run", run)
+    train()
+    assert "Going on at step 7" in capsys.readouterr().out
+    resumed = load_file(folder / WEIGHTS_FILE)
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_the_text_stage_can_be_shortened(train, capsys):
+    train(STORY, "--text-steps", "1")
+    assert "step 7/7" in capsys.readouterr().out
+
+
+def test_a_text_without_blank_lines_works(train):
+    text = STORY.replace("\n\n", "\n")
+    folder = train(text)
+    assert len(books_of(folder, None)) == 1
+    assert load(folder).tokenizer.vocab_size == 280
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "asks for 280 tokens, but the tokenizer has 257. Give a longer text"),
+        ("\n\n\n", "the tokenizer has 257. Give a longer text"),
+        ("the king\n" * 3, "Give a longer text"),
+        ("one paragraph only, all of it held out " * 200, "the tokenizer has 257. Give a longer text"),
+        (b"caf\xe9\n" * 100, "text.txt cannot be read as UTF-8"),
+        (None, "text.txt cannot be read"),
+    ],
+    ids=["empty", "newlines", "short", "one paragraph", "latin-1", "missing"],
+)
+def test_a_text_that_cannot_be_learned_from_is_said_so(train, text, words, tmp_path):
+    with pytest.raises(TrainingError, match=words):
+        train(text)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_short_text_with_a_tokenizer_already_there(train):
+    folder = train()
+    for path in (folder / "training").iterdir():
+        path.unlink()
+    with pytest.raises(TrainingError, match="tokens to train on, and a row of it takes 33"):
+        train("the king\nhad\n")
+
+
+def test_a_tokenizer_of_another_recipe_is_refused(train, monkeypatch):
+    folder = train()
+    other = Recipe(small_config(vocab_size=281, context_length=32), RECIPE.stages)
+    monkeypatch.setitem(RECIPES, "tiny", other)
+    with pytest.raises(TrainingError, match=r"281 tokens, but the tokenizer has 280\. Remove .*tiktoken"):
+        train()
+    assert Tokenizer.load(folder).vocab_size == 280
+
+
+def test_held_out_excerpts_are_whole_paragraphs():
+    paragraphs = [f"paragraph {n} " + "x" * 150 for n in range(40)]
+    excerpt = command._excerpt("\n".join(paragraphs))
+    assert excerpt.split("\n") == paragraphs[: len(excerpt.split("\n"))]
+    assert command.EXCERPT - 170 < len(excerpt) <= command.EXCERPT
+    assert command._excerpt("short\nend\n") == "short\nend"
