@@ -40,9 +40,7 @@ def candidates():
             context_length=config.n_positions,
         )
     ).eval()
-    sdpa, eager = (
-        GPT2LMHeadModel._from_config(config, attn_implementation=name).eval() for name in ("sdpa", "eager")
-    )
+    sdpa, eager = (GPT2LMHeadModel._from_config(config, attn_implementation=name).eval() for name in ("sdpa", "eager"))
 
     def captured(ids):
         with capture(*CAPTURED):

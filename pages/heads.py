@@ -5,7 +5,6 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_model.measures import all_head_measures
 from viz_ui import drawn as drawing
 from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.colours import diverging_lut, sequential_lut
@@ -13,8 +12,8 @@ from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.drawn import DRAWN, WEIGHTS
 from viz_ui.open_matrix import note_opened, open_noted_matrix
-from viz_ui.pooling import thumbnails
-from viz_ui.state import choose
+from viz_ui.overview import grid_pictures, measured
+from viz_ui.state import bring_sidebar_along, choose
 from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
@@ -31,21 +30,30 @@ COLUMNS = {
 }
 
 
-def draw(view: View) -> None:
+def draw() -> None:
     st.title("Heads")
     st.markdown(
         "Each head decides for every token (the **query**, a row) how much it reads from every token it may see "
         "(the **keys**, columns). Choose a head in the grid, point at a cell, click it for its arithmetic."
     )
-    drawn, full = draw_switches()
-    with st.container(horizontal=True, key="head_and_grid", gap="medium"):
-        with st.container(width=340, key="grid_side"):
-            draw_grid(view, drawn, full)
-            draw_table(view)
-        with st.container(key="head_side"):
-            draw_head(view, drawn, full)
+    draw_heads(*draw_switches())
+    view = current_view()
     st.subheader(f"The cell of query {view.query} and key {view.key}")
     draw_arithmetic(view)
+
+
+@st.fragment
+def draw_heads(drawn: drawing.Drawn, full: bool) -> None:
+    """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
+    view = current_view()
+    with st.container(horizontal=True, gap="medium"):
+        heads_side, head_side = st.container(width=340), st.container()
+    with head_side:  # first, so that it is drawn while the rest is still under way
+        draw_head(view, drawn, full)
+    with heads_side:
+        draw_grid(view, drawn, full)
+        draw_table(view)
+    bring_sidebar_along()
 
 
 def draw_switches() -> tuple[drawing.Drawn, bool]:
@@ -68,7 +76,7 @@ def draw_switches() -> tuple[drawing.Drawn, bool]:
 
 
 def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
-    small, seen, (low, high) = grid_pictures(view.trace, drawn.name, full)
+    small, seen, (low, high) = grid_pictures(view, drawn.name, full)
     head_grid(
         small,
         seen,
@@ -81,15 +89,6 @@ def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
     )
     pooled = f"pooled to {small.shape[-1]}×{small.shape[-1]} by the largest cell, " if view.trace.length > 32 else ""
     st.caption(f"Thumbnails: {pooled}one colour scale for all heads, {low:.3g} to {high:.3g}.")
-
-
-@st.cache_data(scope="session", max_entries=8, show_spinner=False, hash_funcs={vm.Trace: id})
-def grid_pictures(trace: vm.Trace, name: str, full: bool):
-    """Thumbnails of all heads on one scale, what of them is not masked, and the ends of the scale."""
-    matrices = drawing.all_values(trace, name)
-    low, high = drawing.ends(matrices, DRAWN[name].scale, full=full)
-    allowed = trace.mask(0).numpy() if DRAWN[name].masked else None
-    return *thumbnails(matrices, low, high, allowed), (low, high)
 
 
 def notes(model: vm.Model) -> list[list[str]] | None:
@@ -108,11 +107,6 @@ def note(model: vm.Model, layer: int, head: int) -> str:
         if name in measured and measured[name][layer][head] >= 0.3
     ]
     return ", ".join(found)
-
-
-@st.cache_data(scope="session", max_entries=4, show_spinner=False, hash_funcs={vm.Trace: id})
-def measured(trace: vm.Trace) -> dict[str, np.ndarray]:
-    return {name: table.numpy() for name, table in all_head_measures(trace).items()}
 
 
 def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
@@ -135,7 +129,11 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
         columns_are_keys=True,
     )
     panels(
-        [matrix, Lines("lines", "Who reads whom", of=drawn.name), Bars("bars", "Row of the query", of=drawn.name)],
+        [
+            matrix,
+            Lines("lines", "Who reads whom", of=drawn.name),
+            Bars("bars", "Row of the query", of=drawn.name),
+        ],
         key="head_panels",
         selected=(view.query, view.key),
         matrix_width=400,
@@ -152,7 +150,7 @@ def picked(event: dict) -> None:
 
 def draw_table(view: View) -> None:
     """What every head does on this prompt, in numbers."""
-    measures = measured(view.trace)
+    measures = measured(view)
     layers, heads = np.indices(measures["entropy"].shape)
     table = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel()})
     for name, values in measures.items():
@@ -165,7 +163,9 @@ def draw_table(view: View) -> None:
         on_select=lambda: take_row(table),
         selection_mode="single-row",
         column_config={
-            name: st.column_config.NumberColumn(name, format="%.2f" if name in measures else "%d", width=WIDTHS.get(name, 46), help=words)
+            name: st.column_config.NumberColumn(
+                name, format="%.2f" if name in measures else "%d", width=WIDTHS.get(name, 46), help=words
+            )
             for name, words in COLUMNS.items()
         },
     )
@@ -183,4 +183,4 @@ def take_row(table: pd.DataFrame) -> None:
         choose(layer=int(table["layer"][rows[0]]), head=int(table["head"][rows[0]]))
 
 
-draw(current_view())
+draw()

@@ -3,22 +3,32 @@
 import numpy as np
 import streamlit as st
 
-from viz_ui import drawn as drawing
 from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.formulas import ATTENTION, coloured
 from viz_ui.open_matrix import note_opened, open_noted_matrix
-from viz_ui.state import choose
+from viz_ui.state import bring_sidebar_along, choose
 from viz_ui.view import View, current_view
 
 
-def draw(view: View) -> None:
+def draw() -> None:
+    view = current_view()
     st.title("Inside a head")
     st.markdown(
         f"All that layer {view.layer}, head {view.head} computes. One query row, **{view.query}**, is framed in every "
         "step; click any cell to follow another."
     )
     st.latex(coloured(ATTENTION))
+    draw_steps()
+    st.caption(sources(view))
+    st.subheader(f"The cell of query {view.query} and key {view.key}")
+    draw_arithmetic(view, products_open=True)
+
+
+@st.fragment
+def draw_steps() -> None:
+    """Every matrix of the head: a fragment, so that another query is framed at once."""
+    view = current_view()
     matrices = head_matrices(view)
     panels(
         [
@@ -33,9 +43,7 @@ def draw(view: View) -> None:
         on_open=note_opened,
     )  # fmt: skip
     open_noted_matrix(view, matrices)
-    st.caption(sources(view))
-    st.subheader(f"The cell of query {view.query} and key {view.key}")
-    draw_arithmetic(view, products_open=True)
+    bring_sidebar_along()
 
 
 def head_matrices(view: View) -> dict[str, Matrix]:
@@ -113,4 +121,4 @@ def picked(event: dict) -> None:
     choose(**{name: event[name] for name in ("query", "key") if event[name] is not None})
 
 
-draw(current_view())
+draw()

@@ -35,7 +35,11 @@ def gpt2() -> GPT2LMHeadModel:
             theirs[f"h.{layer}.ln_2.{kind}"] = ours[f"{block}.norm2.{kind}"]
             parts = [ours[f"{block}.attn.{part}.{kind}"] for part in ("query", "key", "value")]
             theirs[f"h.{layer}.attn.c_attn.{kind}"] = torch.cat(parts).t()
-            for part, name in (("attn.output", "attn.c_proj"), ("ffn.up", "mlp.c_fc"), ("ffn.down", "mlp.c_proj")):
+            for part, name in (
+                ("attn.output", "attn.c_proj"),
+                ("ffn.up", "mlp.c_fc"),
+                ("ffn.down", "mlp.c_proj"),
+            ):
                 theirs[f"h.{layer}.{name}.{kind}"] = ours[f"{block}.{part}.{kind}"].t()
     model.transformer.load_state_dict(theirs)
     model.tie_weights()

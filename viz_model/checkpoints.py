@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
 
 from viz_model.errors import CheckpointError, ConfigError
 from viz_model.model import Model
@@ -120,9 +121,7 @@ def _read_json(path: Path) -> object:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"The file {path} cannot be read: {error}. Restore it and try again."
-        ) from error
+        raise CheckpointError(f"The file {path} cannot be read: {error}. Restore it and try again.") from error
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
@@ -156,15 +155,23 @@ def _refuse_misfit(weights: dict[str, torch.Tensor], config: TransformerConfig, 
             raise CheckpointError(f"The tensor '{name}' in {path} holds something other than finite numbers.")
     left_over = sorted(weights.keys() - wanted.keys())
     if left_over:
-        raise CheckpointError(
-            f"{path} has tensors that the config does not know: {', '.join(left_over[:5])}."
-        )
+        raise CheckpointError(f"{path} has tensors that the config does not know: {', '.join(left_over[:5])}.")
+
+
+class _WithoutInitialisation(TorchFunctionMode):
+    """Modules made within have no first weights: these would be drawn in vain (on "meta" at the cost of seconds)."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return kwargs.get("tensor", args[0] if args else None)
+        return function(*args, **kwargs)
 
 
 def _blank(config: TransformerConfig, device: str = "cpu") -> Transformer:
     """A Transformer to be filled; on the device "meta" it has shapes only, and costs no memory."""
     try:
-        with torch.device(device):
+        with torch.device(device), _WithoutInitialisation():
             return Transformer(config)
     except (RuntimeError, TypeError) as error:  # torch has no room for the sizes, or no number for them
         raise CheckpointError(f"The config asks for more than this computer can hold: {error}") from error

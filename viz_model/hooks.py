@@ -46,9 +46,7 @@ class _Watch:
         for pattern in self.patterns:
             if pattern not in matched:
                 near = difflib.get_close_matches(pattern, sorted(self.met), n=4, cutoff=0.0)
-                raise SiteError(
-                    f"There is no hook site '{pattern}' in this pass. Near names: {', '.join(near)}."
-                )
+                raise SiteError(f"There is no hook site '{pattern}' in this pass. Near names: {', '.join(near)}.")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
     st.markdown(
         f"**{plain(view.labels[i])}** reads **{plain(view.labels[j])}** in layer {view.layer}, head {view.head}:"
     )
-    st.markdown("\n".join(["| step | with the numbers of this cell |", "|--|--|", *(f"| {words} | ${formula}$ |" for words, formula in lines(cell, i, j))]))
+    st.markdown(
+        "\n".join(
+            [
+                "| step | with the numbers of this cell |",
+                "|--|--|",
+                *(f"| {words} | ${formula}$ |" for words, formula in lines(cell, i, j)),
+            ]
+        )
+    )
     st.caption(
         f"Worked out anew in float64 from the held Q, K and mask; the picture holds {cell.drawn_weight:.6f}, which "
         f"differs by {abs(cell.weight - cell.drawn_weight):.1e}. Numbers are rounded to four significant digits. "
@@ -33,14 +41,20 @@ def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
     first = " + ".join(f"({n(q)})({n(k)})" for q, k in zip(cell.query[:2], cell.key[:2], strict=True))
     score, more = n(cell.score), r" + \dots" if width > 2 else ""
     steps = [
-        (f"{width} products, added", coloured(rf"Q_{{{i}}} \cdot K_{{{j}}} = {first}{more} = ") + f"{n(cell.raw)}"),
+        (
+            f"{width} products, added",
+            coloured(rf"Q_{{{i}}} \cdot K_{{{j}}} = {first}{more} = ") + f"{n(cell.raw)}",
+        ),
         ("divided by √D", coloured("S = ") + rf"{n(cell.raw)} / \sqrt{{{width}}} = {score}"),
     ]
     if not cell.allowed:
         return [
             *steps,
             ("plus the mask", rf"{score} + M = {score} + (-\infty) = -\infty"),
-            ("softmax", coloured("A = ") + r"e^{-\infty} / \textstyle\sum = 0, \text{ the mask forbids this cell}"),
+            (
+                "softmax",
+                coloured("A = ") + r"e^{-\infty} / \textstyle\sum = 0, \text{ the mask forbids this cell}",
+            ),
         ]
     return [
         *steps,

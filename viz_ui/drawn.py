@@ -20,7 +20,13 @@ class Drawn:
     masked: bool  # whether cells outside the mask are hatched
 
 
-RAW, SCORES, MASKED, WEIGHTS, CARRIED = "raw scores", "scaled scores", "scores + mask", "weights", "value-weighted"
+RAW, SCORES, MASKED, WEIGHTS, CARRIED = (
+    "raw scores",
+    "scaled scores",
+    "scores + mask",
+    "weights",
+    "value-weighted",
+)
 
 DRAWN = {
     drawn.name: drawn
@@ -29,7 +35,13 @@ DRAWN = {
         Drawn(SCORES, "QKᵀ/√D", "scores", "diverging", masked=False),
         Drawn(MASKED, "QKᵀ/√D + M", "scores", "diverging", masked=True),
         Drawn(WEIGHTS, "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True),
-        Drawn(CARRIED, "‖a·v‖, the weight times the length of the value vector", "value", "sequential", masked=True),
+        Drawn(
+            CARRIED,
+            "‖a·v‖, the weight times the length of the value vector",
+            "value",
+            "sequential",
+            masked=True,
+        ),
     )
 }
 

@@ -147,9 +147,7 @@ def _open(
 
 def _save(label: str, data: Callable[[], bytes], file_name: str, mime: str) -> None:
     """A button that makes its file only when it is clicked, and runs nothing else."""
-    st.download_button(
-        label, data, file_name, mime, on_click="ignore", width="stretch", key=f"matrix_dialog_{label}"
-    )
+    st.download_button(label, data, file_name, mime, on_click="ignore", width="stretch", key=f"matrix_dialog_{label}")
 
 
 def _inert(label: str) -> str:

@@ -58,8 +58,7 @@ def matrix_figure(
     width, height = max(cell * columns, 200), max(cell * rows, 200)
     margin = {"l": 40 + _text_pixels(row_labels), "r": 95, "t": 60, "b": 40 + _text_pixels(column_labels)}
     figure.update_layout(
-        title={"text": escape(title), "x": 0, "xref": "container", "pad_l": 12}
-        | {"font": {"size": 16, "weight": 600}},
+        title={"text": escape(title), "x": 0, "xref": "container", "pad_l": 12} | {"font": {"size": 16, "weight": 600}},
         xaxis=_axis(column_axis, column_labels, width) | {"range": [-0.5, columns - 0.5], "tickangle": -90},
         yaxis=_axis(row_axis, row_labels, height) | {"range": [rows - 0.5, -0.5], "constraintoward": "top"},
         width=width + margin["l"] + margin["r"],

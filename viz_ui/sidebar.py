@@ -12,6 +12,7 @@ from viz_ui.state import (
     drop_nonsense,
     fill_in_address,
     is_first_run,
+    take_chosen,
 )
 from viz_ui.text import labels, plain
 from viz_ui.view import View, load_model, traced
@@ -25,6 +26,7 @@ def draw_sidebar() -> View | None:
     """Draw the sidebar and give the view, or None when there is nothing to look at; then it said why."""
     try:
         _open_address()
+        take_chosen()
         model = _choose_model()
         prompt = _choose_prompt()
         mask = _choose_mask(model)
@@ -33,7 +35,7 @@ def draw_sidebar() -> View | None:
     except vm.VizError as error:
         st.session_state["problem"] = str(error)
         return None
-    return _choose_head_and_tokens(model, trace)
+    return _choose_head_and_tokens(model, prompt, trace)
 
 
 def _open_address() -> None:
@@ -71,9 +73,7 @@ def _model_names() -> list[str]:
 
 
 def _choose_model() -> vm.Model:
-    name = st.sidebar.selectbox(
-        "Model", _model_names(), index=None, required=True, key="model", bind="query-params"
-    )
+    name = st.sidebar.selectbox("Model", _model_names(), index=None, required=True, key="model", bind="query-params")
     if name is None and not st.session_state.get(BARE):
         st.session_state[BARE] = True  # the widgets of this run follow the bare address; the next run fills it in
         st.rerun()
@@ -99,7 +99,12 @@ def _choose_prompt() -> str:
         placeholder="Type something, then Ctrl+Enter",
     )
     st.sidebar.menu_button(
-        "Examples", list(EXAMPLES), key="example", on_click=_take_example, width="stretch", icon=":material/list:"
+        "Examples",
+        list(EXAMPLES),
+        key="example",
+        on_click=_take_example,
+        width="stretch",
+        icon=":material/list:",
     )
     return prompt[:LONGEST_PROMPT]  # a link may hold more than the box allows
 
@@ -123,7 +128,7 @@ def _say_length(model: vm.Model, prompt: str) -> None:
     st.sidebar.caption(f"{n_tokens:,} of {model.config.context_length:,} tokens")
 
 
-def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> View:
+def _choose_head_and_tokens(model: vm.Model, prompt: str, trace: vm.Trace) -> View:
     config, last = model.config, trace.length - 1
     left, right = st.sidebar.columns(2)
     layer = _number(left, "Layer", "layer", config.n_layers - 1)
@@ -132,12 +137,19 @@ def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> View:
     key = _number(right, "Key token", "key", last)
     names = labels(trace.token_bytes)
     st.sidebar.caption(f"query {plain(names[query])}  \nkey {plain(names[key])}")
-    return View(model, trace, layer, head, query, key)
+    return View(model, prompt, trace, layer, head, query, key)
 
 
 def _number(place, label: str, name: str, highest: int) -> int:
     clamp(name, highest)
     number = place.number_input(
-        f"{label} (0–{highest})", 0, highest, value=None, step=1, key=name, bind="query-params", placeholder="0"
+        f"{label} (0–{highest})",
+        0,
+        highest,
+        value=None,
+        step=1,
+        key=name,
+        bind="query-params",
+        placeholder="0",
     )
     return number or 0

@@ -7,8 +7,12 @@ therefore an incomplete one (a first visit, or typed by hand): what it lacks is 
 """
 
 import re
+import time
 
 import streamlit as st
+
+# The browser paints nothing while messages keep coming, so the second run waits until the picture is on screen.
+PAINT_SECONDS = 0.15
 
 NUMBERS = ("layer", "head", "query", "key")
 
@@ -46,8 +50,30 @@ def fill_in_address(first_choice: dict[str, object]) -> None:
 
 
 def choose(**choices) -> None:
-    """Set choices from a callback, such as a click on a head; the widgets and the address follow."""
-    st.session_state.update(choices)
+    """Set choices from a callback, such as a click on a head.
+
+    They wait in `chosen` until the sidebar takes them into its widgets (`take_chosen`), because a click inside a
+    fragment does not run the sidebar: the picture follows at once, the sidebar and the address right after it
+    (`bring_sidebar_along`).
+    """
+    st.session_state.setdefault("chosen", {}).update(choices)
+
+
+def take_chosen() -> None:
+    """Give what was chosen to the widgets; runs before them."""
+    st.session_state.update(st.session_state.pop("chosen", {}))
+
+
+def bring_sidebar_along() -> None:
+    """At the end of a fragment: run the whole app, if the fragment drew a choice that the sidebar does not know."""
+    if st.session_state.get("chosen"):
+        time.sleep(PAINT_SECONDS)
+        st.rerun(scope="app")
+
+
+def chosen_number(name: str) -> int:
+    """A number as it is chosen now, be it in the widget or by a click that the sidebar does not know yet."""
+    return st.session_state.get("chosen", {}).get(name, st.session_state.get(name)) or 0
 
 
 def clamp(name: str, highest: int) -> None:

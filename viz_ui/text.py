@@ -12,9 +12,7 @@ _SHOWN = {" ": "·", "\n": "⏎", "\t": "⇥"}
 _INVISIBLE = {"Cc", "Cf", "Zl", "Zp", "Zs", "Cn", "Co", "Cs"}
 
 # Letters and marks without a picture (Unicode's Default_Ignorable_Code_Point, and the blank braille pattern).
-_BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")  # of ASCII: what Markdown lets be escaped
 # Streamlit makes arrows, links and its logo of the text that Markdown has read, when escapes are gone: a word

@@ -1,11 +1,13 @@
 """The view: what every page looks at, made from the reader's choice."""
 
-from dataclasses import dataclass
+import gc
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import streamlit as st
 
 import viz_model as vm
+from viz_ui.state import NUMBERS, chosen_number
 from viz_ui.text import labels
 
 
@@ -14,6 +16,7 @@ class View:
     """A traced prompt, and the layer, head, query token and key token that are chosen in it."""
 
     model: vm.Model
+    prompt: str
     trace: vm.Trace
     layer: int
     head: int
@@ -33,7 +36,11 @@ class View:
 @st.cache_resource(max_entries=2, show_spinner="Loading the model …")
 def load_model(name: str) -> vm.Model:
     """A model, shared by all visitors; at most two stay loaded."""
-    return vm.load(name)
+    model = vm.load(name)
+    # Streamlit collects garbage after every run, and would walk through all of torch each time: about 90 ms in
+    # which no message leaves the server. What is loaded by now stays, so the collector need not look at it.
+    gc.freeze()
+    return model
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
@@ -43,5 +50,6 @@ def traced(model_name: str, prompt: str, mask: str) -> vm.Trace:
 
 
 def current_view() -> View:
-    """The view that the sidebar made in this run."""
-    return st.session_state["view"]
+    """The view of this run; inside a fragment, with what was clicked since the sidebar ran."""
+    view = st.session_state["view"]
+    return replace(view, **{name: chosen_number(name) for name in NUMBERS})

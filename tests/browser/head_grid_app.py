@@ -45,9 +45,7 @@ def main():
     small, seen = thumbnails(weights, 0, 1, allowed)
     notes = [[f"strongest {weights[y, x].max():.2f}" for x in range(heads)] for y in range(layers)]
     on_pick = None if "deaf" in address else choose
-    head_grid(
-        small, seen, sequential_lut(), layer=layer, head=head, labels=notes, key="grid", on_pick=on_pick
-    )
+    head_grid(small, seen, sequential_lut(), layer=layer, head=head, labels=notes, key="grid", on_pick=on_pick)
     st.text(f"chosen {layer} {head}, picks {st.session_state.picks}")
     if st.button("Open"):
         name = f"random_layer{layer}_head{head}"

@@ -169,7 +169,9 @@ def test_a_row_of_the_table_chooses_its_head(page, app_url):
     settle(page)
 
 
-@pytest.mark.parametrize("prompt", ["", " ", "a", "word " * 300, "a\x00b", "👩‍👩‍👧‍👦 e\u0301 שלום", "<b>*x*</b> $y$ | :red[z]"])
+@pytest.mark.parametrize(
+    "prompt", ["", " ", "a", "word " * 300, "a\x00b", "👩‍👩‍👧‍👦 e\u0301 שלום", "<b>*x*</b> $y$ | :red[z]"]
+)
 def test_any_prompt_typed_gets_a_picture_or_a_sentence(page, app_url, prompt):
     open_page(page, link(app_url, prompt=PROMPT, layer=0, head=0, query=9, key=9))
     type_prompt(page, prompt)
@@ -203,8 +205,6 @@ def test_nothing_sticks_out_of_the_page(page, app_url, path, prompt, look):
              return [main.scrollWidth, main.clientWidth]; }"""
     )
     assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
-    right = page.locator("[data-panel]").evaluate_all(
-        "panels => panels.map(p => p.getBoundingClientRect().right)"
-    )
+    right = page.locator("[data-panel]").evaluate_all("panels => panels.map(p => p.getBoundingClientRect().right)")
     assert right
     assert max(right) <= page.viewport_size["width"]

@@ -48,9 +48,7 @@ def pixels(page, name):
 
 
 def place(page, name, row, column):
-    size = cells(page, name).evaluate(
-        "canvas => [canvas.dataset.cellWidth, canvas.dataset.cellHeight].map(Number)"
-    )
+    size = cells(page, name).evaluate("canvas => [canvas.dataset.cellWidth, canvas.dataset.cellHeight].map(Number)")
     return {"x": (column + 0.5) * size[0], "y": (row + 0.5) * size[1]}
 
 
@@ -204,9 +202,7 @@ def test_the_tool_button_asks_for_plotly(head):
 def bars(page):
     """[(label, number as text)] from top to bottom."""
     rows = panel(page, "bars").get_by_role("option")
-    return list(
-        zip(rows.locator(".token").all_inner_texts(), rows.locator(".number").all_inner_texts(), strict=True)
-    )
+    return list(zip(rows.locator(".token").all_inner_texts(), rows.locator(".number").all_inner_texts(), strict=True))
 
 
 def test_bars_show_the_row_and_sort(head):
@@ -313,9 +309,7 @@ def test_labels_are_shown_as_they_are(head):
 
 def test_every_matrix_has_its_own_numbers_at_its_colour_bar(head):
     ends = panel(head, "raw").locator(".ends span").all_inner_texts()
-    assert [number(text) for text in ends] == pytest.approx(
-        [-np.abs(RAW).max(), 0, np.abs(RAW).max()], rel=5e-3
-    )
+    assert [number(text) for text in ends] == pytest.approx([-np.abs(RAW).max(), 0, np.abs(RAW).max()], rel=5e-3)
     assert panel(head, "weights").locator(".ends span").all_inner_texts() == ["0", "0.5", "1"]
 
 
@@ -345,9 +339,7 @@ def test_two_hundred_tokens_fit_a_narrow_window(page, app):
     for node in page.locator(".panel").all():
         box = node.bounding_box()
         assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
-    overflow = page.locator(".matrix .scroller").evaluate_all(
-        "all => all.map(s => s.scrollWidth - s.clientWidth)"
-    )
+    overflow = page.locator(".matrix .scroller").evaluate_all("all => all.map(s => s.scrollWidth - s.clientWidth)")
     assert max(overflow) <= 0
     for name in ("lines", "bars"):
         assert panel(page, name).locator(".scroller").bounding_box()["height"] <= 420

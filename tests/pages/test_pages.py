@@ -125,7 +125,9 @@ def test_a_first_visit_is_alive_and_its_address_whole():
 @pytest.mark.parametrize("mask", ["causal", "bidirectional"])
 def test_everything_that_can_be_drawn(name, mask):
     prompt, layer, head = "A cat sat on a mat.", 1, 3
-    drawn, allowed = received(panels_blob(app(**at(prompt=prompt, drawn=name, mask=mask, layer=layer, head=head))))[name]
+    drawn, allowed = received(panels_blob(app(**at(prompt=prompt, drawn=name, mask=mask, layer=layer, head=head))))[
+        name
+    ]
     q, k, v = queries_keys_values(ids(prompt), layer, head, mask)
     permitted = np.tri(len(q), dtype=bool) if mask == "causal" else np.ones((len(q), len(q)), bool)
     scores = q @ k.T / np.sqrt(q.shape[1])

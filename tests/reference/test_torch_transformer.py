@@ -59,9 +59,7 @@ def test_outputs_and_attention_maps(pair, length):
     pre_norm = ours.config.norm_place == "pre"
     for number, layer in enumerate(theirs.layers):
         entering = found[f"blocks.{number}.{'norm1' if pre_norm else 'resid_pre'}"]
-        out, weights = layer.self_attn(
-            entering, entering, entering, attn_mask=mask, average_attn_weights=False
-        )
+        out, weights = layer.self_attn(entering, entering, entering, attn_mask=mask, average_attn_weights=False)
         agree(found[f"blocks.{number}.attn.weights"], weights, 1e-5)
         agree(found[f"blocks.{number}.attn.out"], out, 1e-5)
         agree(found[f"blocks.{number}.resid_post"], layer(found[f"blocks.{number}.resid_pre"], mask), 1e-5)

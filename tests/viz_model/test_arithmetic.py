@@ -82,6 +82,7 @@ def test_every_number_of_every_cell(position, kind, stored_weights_bytes):
             assert cell.drawn_weight == trace.weights(0, head)[i, j].item()
             assert cell.value_length == pytest.approx(np.linalg.norm(value[j]), rel=1e-5)
             assert cell.carried == pytest.approx(weights[i, j] * np.linalg.norm(value[j]), abs=1e-5)
+            assert cell.carried == cell.weight * cell.value_length
             if cell.allowed:
                 assert cell.exponential == pytest.approx(np.exp(scores[i, j] - permitted.max()), abs=1e-5)
                 assert cell.weight == cell.exponential / cell.row_sum
@@ -123,10 +124,7 @@ def test_huge_scores_overflow_nothing():
 @pytest.mark.parametrize(
     ("layer", "head", "i", "j", "words"),
     [
-        *(
-            (0, 0, i, j, rf"no cell \({i}, {j}\): .* tokens 0 to 6")
-            for i, j in ((7, 0), (0, 7), (-1, 0), (0, -1))
-        ),
+        *((0, 0, i, j, rf"no cell \({i}, {j}\): .* tokens 0 to 6") for i, j in ((7, 0), (0, 7), (-1, 0), (0, -1))),
         *((2, 0, 0, 0, "no layer 2"), (-1, 0, 0, 0, "no layer -1"), (0, 4, 0, 0, "no head 4")),
         (0, -1, 0, 0, "no head -1"),
     ],

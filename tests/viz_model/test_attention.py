@@ -156,9 +156,7 @@ def test_captured_pieces_explain_each_other(problem):
     bias = held.get("bias", torch.tensor(0.0))
     assert ("bias" in held) == (problem.bias is not None)
     assert held["mask"].dtype == torch.bool
-    raw, scores, weights, known = attention(
-        held["q"], held["k"], held["v"], held["mask"], bias, problem.scale
-    )
+    raw, scores, weights, known = attention(held["q"], held["k"], held["v"], held["mask"], bias, problem.scale)
     agree(held["raw"], raw, 1e-5)
     agree(held["scores"], scores, 1e-5)
     exponentials = (held["scores"] + bias).masked_fill(~held["mask"], -torch.inf).softmax(-1).nan_to_num(0.0)

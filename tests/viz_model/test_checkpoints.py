@@ -111,9 +111,7 @@ def test_the_catalogue_lists_each_whole_folder_once_and_no_other(shelf, folder):
     assert [entry.name for entry in found] == ["another", "whole"]
     assert [entry.folder for entry in found] == [shelf / "another", shelf / "whole"]
     assert found[0].config == small_config()
-    assert [entry.size for entry in found] == [
-        os.path.getsize(entry.folder / WEIGHTS_FILE) for entry in found
-    ]
+    assert [entry.size for entry in found] == [os.path.getsize(entry.folder / WEIGHTS_FILE) for entry in found]
     for entry in found:
         assert load(entry.name).name == entry.name
 
@@ -270,9 +268,7 @@ def test_a_file_that_may_not_be_read(folder, name, monkeypatch):
 
     (folder / name).touch()
     original = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda path, *a: forbidden() if path.name == name else original(path, *a)
-    )
+    monkeypatch.setattr(Path, "read_text", lambda path, *a: forbidden() if path.name == name else original(path, *a))
     if name == WEIGHTS_FILE:
         monkeypatch.setattr(checkpoints, "load_file", forbidden)
     refused(folder, str(folder / name), "Permission denied")

@@ -125,9 +125,7 @@ def continued(steps):
 def test_greedy_is_the_loop_of_argmax():
     ids, expected = MODEL.encode("the king"), []
     for _ in range(12):
-        expected.append(
-            int(MODEL.transformer(torch.tensor([[*ids, *expected]]), logits="all")[0, -1].argmax())
-        )
+        expected.append(int(MODEL.transformer(torch.tensor([[*ids, *expected]]), logits="all")[0, -1].argmax()))
     steps = list(MODEL.generate("the king", max_new_tokens=12, temperature=0))
     assert continued(steps) == expected
     assert all(step.probability == 1 for step in steps)
@@ -183,9 +181,7 @@ def test_steps_are_made_only_when_asked_for(monkeypatch):
 
 def test_the_prompt_and_the_new_tokens_must_fit_the_context_together():
     assert len(list(MODEL.generate([1] * 30, max_new_tokens=10))) == 10
-    with pytest.raises(
-        PromptError, match="30 tokens and 11 new ones are more than the 40 that teller can hold"
-    ):
+    with pytest.raises(PromptError, match="30 tokens and 11 new ones are more than the 40 that teller can hold"):
         MODEL.generate([1] * 30, max_new_tokens=11)
     with pytest.raises(PromptError, match="41 tokens, but teller reads at most 40"):
         MODEL.generate([1] * 41, max_new_tokens=1)

@@ -20,9 +20,7 @@ from viz_model.training.tokenizer import byte_of_letter, train_tokenizer
 BUNDLED = Tokenizer.load(ROOT / "checkpoints" / "tiny-gpt")
 TRAINED = train_tokenizer(story(), 700)
 SMALL = small_tokenizer()
-TOKENIZERS = pytest.mark.parametrize(
-    "tokenizer", [BUNDLED, TRAINED, SMALL], ids=["bundled", "trained", "small"]
-)
+TOKENIZERS = pytest.mark.parametrize("tokenizer", [BUNDLED, TRAINED, SMALL], ids=["bundled", "trained", "small"])
 
 TEXTS = [
     *("", " ", "   ", "\n", "\n\n\n", "\t \n", "a", "Once upon a time", "don't DON'T we'll I've you're he'd"),
@@ -102,9 +100,7 @@ def test_the_letters_of_bytes_are_those_of_the_other_library():
     assert sorted(byte_of_letter()) == sorted(pre_tokenizers.ByteLevel.alphabet())
     assert sorted(byte_of_letter().values()) == list(range(256))
     for text in ("a", " ", "\n", "é", "日"):
-        ((spelled, _),) = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(
-            text
-        )
+        ((spelled, _),) = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text)
         assert bytes(byte_of_letter()[letter] for letter in spelled) == text.encode()
 
 
@@ -152,6 +148,7 @@ LINES = [f"{base64.b64encode(token).decode()} {rank}" for token, rank in ranks(b
         "single byte missing": LINES[1:],
         "rank twice": [*LINES, f"{base64.b64encode(b'zz').decode()} 258"],
         "token twice": [*LINES, f"{base64.b64encode(b'th').decode()} 259"],
+        "line twice": [*LINES, LINES[-1]],
         "gap": [*LINES[:-2], LINES[-1]],
         "negative": [*LINES, f"{base64.b64encode(b'zz').decode()} -1"],
         "no rank": [*LINES, "eno="],

@@ -116,9 +116,7 @@ def test_each_layer_is_what_torch_makes_of_it_under_that_mask(mask, stored_weigh
     torch.testing.assert_close(trace.logits, plain[-1], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"tied_unembedding": False}, {"norm_place": "post"}, {"norm": "rms"}]
-)
+@pytest.mark.parametrize("changes", [{}, {"tied_unembedding": False}, {"norm_place": "post"}, {"norm": "rms"}])
 def test_logits_of_every_position(changes):
     host = model(**changes)
     trace = host.trace(IDS)
@@ -181,9 +179,7 @@ def test_bytes_of_what_is_held_each_memory_once():
     others = 4 * length * width * 2 + 4 * config.vocab_size + length**2  # embed, final_norm, logits, one mask
     assert derived.nbytes == layers * per_layer + others
     stored = Model("small", make_model(config)).trace(IDS)
-    assert (
-        stored.nbytes - derived.nbytes == 3 * 4 * layers * config.n_heads * length**2
-    )  # raw, scores, weights
+    assert stored.nbytes - derived.nbytes == 3 * 4 * layers * config.n_heads * length**2  # raw, scores, weights
 
 
 def test_weights_are_stored_up_to_the_budget_and_not_beyond():
@@ -198,10 +194,7 @@ def test_weights_are_stored_up_to_the_budget_and_not_beyond():
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        *(
-            (lambda t, name=name: getattr(t, name)(2), "no layer 2: .* 0 to 1")
-            for name in ("q", "k", "v", "mask")
-        ),
+        *((lambda t, name=name: getattr(t, name)(2), "no layer 2: .* 0 to 1") for name in ("q", "k", "v", "mask")),
         (lambda t: t.mixed(-1), "no layer -1"),
         *((lambda t, n=n: getattr(t, n)(0, 4), "no head 4: .* 0 to 3") for n in ("raw", "scores", "weights")),
         *((lambda t, n=n: getattr(t, n)(2, 0), "no layer 2") for n in ("raw", "scores", "weights")),

@@ -56,9 +56,7 @@ def test_a_mask_too_scattered_for_strokes_is_still_grey():
     assert [trace.type for trace in traces] == ["heatmap", "heatmap"]
 
 
-@pytest.mark.parametrize(
-    ("scale", "table"), [("sequential", sequential_lut()), ("diverging", diverging_lut())]
-)
+@pytest.mark.parametrize(("scale", "table"), [("sequential", sequential_lut()), ("diverging", diverging_lut())])
 def test_the_colours_are_those_of_the_canvases(scale, table):
     numbers = figure(random(2, 2), scale=scale, low=-3, high=3).data[0]
     assert (numbers.zmin, numbers.zmax) == (-3, 3)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.received import received
-from viz_ui.colours import ROLES
+from viz_ui.colours import ROLES, diverging_lut, sequential_lut
 from viz_ui.components.packing import pack, read_assets, unpack
 from viz_ui.components.panel_items import Bars, Lines, Matrix, Symbol, check_items
 from viz_ui.components.panels import EXACT_CELLS, checked_open, checked_pick, pack_items

@@ -191,11 +191,7 @@ def test_numbers_as_they_read(value, text):
 
 
 @examples(300)
-@given(
-    st.floats(allow_nan=False, allow_infinity=False).filter(
-        lambda value: value == 0 or 1e-300 < abs(value) < 1e300
-    )
-)
+@given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: value == 0 or 1e-300 < abs(value) < 1e300))
 def test_a_number_is_right_to_four_digits_and_holds_no_ascii_minus(value):
     text = number(value)
     digits, _, power = text.replace("−", "-").partition("×10")

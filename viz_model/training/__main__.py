@@ -75,8 +75,7 @@ def _tokenizer(folder: Path, beginnings: list[str], vocab_size: int) -> Tokenize
     if tokenizer.vocab_size != vocab_size:
         remedy = "Give a longer text" if is_new else f"Remove {path}, or train into another folder"
         raise TrainingError(
-            f"The recipe asks for {vocab_size:,} tokens, but the tokenizer has {tokenizer.vocab_size:,}. "
-            f"{remedy}."
+            f"The recipe asks for {vocab_size:,} tokens, but the tokenizer has {tokenizer.vocab_size:,}. {remedy}."
         )
     if is_new:
         folder.mkdir(parents=True, exist_ok=True)

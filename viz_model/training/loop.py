@@ -79,9 +79,7 @@ class Training:
         )
         self.curve: list[tuple[int, str, float]] = []
 
-    def run(
-        self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY
-    ) -> None:
+    def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY) -> None:
         """Take the steps that are left; `report` is called every so many steps, the state saved too."""
         self.model.train()
         losses, tokens, since = [], 0, time.perf_counter()
@@ -142,9 +140,7 @@ class Training:
             state = torch.load(path, weights_only=True)
             its_config = state["recipe"]
         except Exception as error:  # torch names none of the many that a damaged file raises
-            raise TrainingError(
-                f"{path} is damaged or no training state. Remove it to start anew."
-            ) from error
+            raise TrainingError(f"{path} is damaged or no training state. Remove it to start anew.") from error
         if its_config != repr(self.recipe.config):
             raise TrainingError(f"{path} is of another recipe. Remove it, or train into another folder.")
         self.model.load_state_dict(state["model"])

@@ -52,9 +52,7 @@ class TransformerConfig:
         object.__setattr__(self, "n_kv_heads", self.n_heads if self.n_kv_heads is None else self.n_kv_heads)
         object.__setattr__(self, "d_ff", 4 * self.d_model if self.d_ff is None else self.d_ff)
         if self.d_model % self.n_heads:
-            raise ConfigError(
-                f"d_model {self.d_model} cannot be split into n_heads {self.n_heads} equal heads."
-            )
+            raise ConfigError(f"d_model {self.d_model} cannot be split into n_heads {self.n_heads} equal heads.")
         if self.n_heads % self.n_kv_heads:
             raise ConfigError(f"n_heads {self.n_heads} is not a multiple of n_kv_heads {self.n_kv_heads}.")
         if self.position == "rotary" and self.d_head % 2:
@@ -67,9 +65,7 @@ class TransformerConfig:
     def _refuse_unknown_choices(self):
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}."
-                )
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}.")
         for name in SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")

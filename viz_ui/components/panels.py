@@ -78,9 +78,7 @@ def panels(
     )
 
 
-def pack_items(
-    items: Sequence[Item], *, selected=None, matrix_width: int = 560, list_height: int = 420
-) -> bytes:
+def pack_items(items: Sequence[Item], *, selected=None, matrix_width: int = 560, list_height: int = 420) -> bytes:
     """The blob that the script draws from; see `packing` for its frame and `_Arrays` for what follows it."""
     matrices = check_items(items)
     arrays = _Arrays()

@@ -48,11 +48,7 @@ def test_segments_are_of_every_length_and_tokens_of_every_kind():
 
 
 @examples(100)
-@given(
-    st.lists(
-        st.lists(st.text("ab é.", min_size=1, max_size=60), min_size=1, max_size=9), min_size=1, max_size=5
-    )
-)
+@given(st.lists(st.lists(st.text("ab é.", min_size=1, max_size=60), min_size=1, max_size=9), min_size=1, max_size=5))
 def test_splitting_books_loses_no_text(books):
     texts = ["\n".join(book) for book in books]
     beginnings, ends = split_books("\n\n" + "\n\n".join(texts) + "\n")

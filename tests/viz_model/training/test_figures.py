@@ -79,9 +79,7 @@ def test_figures_of_heads_are_means_over_all_rows(monkeypatch):
     monkeypatch.setattr(figures, "HALF", 6)
     host = model(context_length=16)
     found = figures.head_figures(host, BOOKS)
-    assert {name: tuple(table.shape) for name, table in found.items()} == dict.fromkeys(
-        figures.HEAD_FIGURES, (2, 4)
-    )
+    assert {name: tuple(table.shape) for name, table in found.items()} == dict.fromkeys(figures.HEAD_FIGURES, (2, 4))
     ids = [token for book in BOOKS for token in TOKENIZER.encode(book)]
     text = [ids[start : start + 16] for start in range(0, 64, 16)]
     random = figures.random_repeats(TOKENIZER.vocab_size).tolist()
@@ -109,9 +107,7 @@ def test_attention_made_by_hand_has_the_figures_it_should(monkeypatch):
     before, itself = looking_at(*range(-1, length - 1)), looking_at(*range(length))
     induction = looking_at(*(i - half + 1 if i >= half else 0 for i in range(length)))
     by_hand = torch.stack((torch.stack((before, itself)), torch.stack((induction, itself))))  # (L,H,T,T)
-    monkeypatch.setattr(
-        figures, "_all_weights", lambda host, ids: by_hand[:, None].expand(-1, len(ids), -1, -1, -1)
-    )
+    monkeypatch.setattr(figures, "_all_weights", lambda host, ids: by_hand[:, None].expand(-1, len(ids), -1, -1, -1))
     found = figures.head_figures(model(context_length=length), [story()])
     assert found["previous_text"].tolist() == found["previous_random"].tolist()
     assert found["previous_text"][:, 1].tolist() == [0, 0]

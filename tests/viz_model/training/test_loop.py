@@ -180,9 +180,7 @@ def test_the_rates_of_a_stage_reach_their_optimizers(tmp_path):
     recipe = Recipe(CONFIG, (Stage("copy", 4, 2, 16, matrix_rate=0.3, rate=0.01, warm_up=4),))
     training = Training(recipe, STREAM, tmp_path)
     seen = []
-    training.run(
-        lambda progress: seen.append([o.param_groups[0]["lr"] for o in training.optimizers]), every=1
-    )
+    training.run(lambda progress: seen.append([o.param_groups[0]["lr"] for o in training.optimizers]), every=1)
     np.testing.assert_allclose(seen, np.outer([0.25, 0.5, 0.75, 1], [0.3, 0.01]))
 
 

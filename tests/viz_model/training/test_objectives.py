@@ -95,9 +95,7 @@ def test_induction_loss(heads):
 
 def test_each_stage_has_its_own_loss(monkeypatch):
     monkeypatch.setattr(objectives, "ECHO_LENGTH", 16)
-    stages = {
-        name: Stage(name, steps=1, rows=3, length=20, echo_heads=2) for name in ("echo", "induction", "copy")
-    }
+    stages = {name: Stage(name, steps=1, rows=3, length=20, echo_heads=2) for name in ("echo", "induction", "copy")}
     random = drawn(5)
     close(stage_loss(MODEL, stages["echo"], STREAM, drawn(5)), echo(random.integers(0, ORDINARY, (3, 20)), 2))
     random = drawn(5)

@@ -1,0 +1,100 @@
+"""From a click on another head to its painted matrix, against an empty rerun, in one real Chromium.
+
+    python benchmarks/head_change.py [--rounds 15]
+
+Alternates between the two, prints medians and their ratio, and ends with status 1 above the budget of 2.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlencode
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from playwright.sync_api import Page, sync_playwright
+
+import viz_model as vm
+from tests.browser.harness import CHROMIUM_FLAGS, REPOSITORY, Server, find_chromium, open_page, settle
+
+BUDGET = 2.0
+TOKENS = 64
+STORY = "Once upon a time there was a king who had three daughters, and the youngest was so fair that "
+
+# Clicks, and resolves with the milliseconds until `watched` shows another text and a frame was painted.
+CLICK_TO_PAINT = """
+(button, watched) => new Promise(resolve => {
+  const before = watched.textContent, start = performance.now();
+  const look = () => watched.textContent === before
+    ? requestAnimationFrame(look)
+    : requestAnimationFrame(() => resolve(performance.now() - start));
+  button.click();
+  requestAnimationFrame(look);
+})
+"""
+
+
+def prompt_of(n_tokens: int) -> str:
+    """A story cut to exactly so many tokens."""
+    tokenizer = vm.load("tiny-gpt").tokenizer
+    return tokenizer.decode(tokenizer.encode(STORY * 8)[:n_tokens])
+
+
+def head_change(page: Page, round_: int) -> float:
+    """Choose another head of the grid, never the chosen one."""
+    layer, head = divmod((round_ * 5 + 3) % 32, 8)
+    button = page.get_by_role("button", name=f"Layer {layer}, head {head}").first
+    title = page.locator("[data-panel='weights'] .title").element_handle()
+    elapsed = button.evaluate(CLICK_TO_PAINT, title)
+    settle(page)
+    return elapsed
+
+
+def empty_rerun(page: Page) -> float:
+    text = page.get_by_test_id("stText").locator("*").last.element_handle()
+    elapsed = page.get_by_role("button", name="again").evaluate(CLICK_TO_PAINT, text)
+    settle(page)
+    return elapsed
+
+
+def measure(rounds: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of head changes and of empty reruns, taken in turns; the first two of each are warm-up."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        servers = [
+            Server(script, Path(folder) / f"{number}.log")
+            for number, script in enumerate(("app.py", REPOSITORY / "benchmarks" / "empty_app.py"))
+        ]
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=CHROMIUM_FLAGS)
+        try:
+            app, empty = (browser.new_page(viewport={"width": 1400, "height": 900}) for _ in servers)
+            address = urlencode({"model": "tiny-gpt", "prompt": prompt_of(TOKENS), "layer": 0, "head": 0})
+            open_page(app, f"{servers[0].url}/?{address}")
+            open_page(empty, servers[1].url)
+            heads, empties = [], []
+            for round_ in range(rounds + 2):
+                app.bring_to_front()
+                heads.append(head_change(app, round_))
+                empty.bring_to_front()
+                empties.append(empty_rerun(empty))
+            return heads[2:], empties[2:]
+        finally:
+            browser.close()
+            for server in servers:
+                server.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    heads, empties = measure(parser.parse_args().rounds)
+    head, empty = statistics.median(heads), statistics.median(empties)
+    print(f"empty rerun            {empty:6.0f} ms   ({min(empties):.0f} to {max(empties):.0f})")
+    print(f"head change, T = {TOKENS}   {head:6.0f} ms   ({min(heads):.0f} to {max(heads):.0f})")
+    print(f"ratio                  {head / empty:6.2f}      budget {BUDGET}")
+    sys.exit(head / empty > BUDGET)
+
+
+if __name__ == "__main__":
+    main()
