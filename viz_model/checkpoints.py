@@ -21,12 +21,13 @@ CONFIG_FILE, WEIGHTS_FILE, HEADS_FILE = "config.json", "model.safetensors", "hea
 
 @dataclass(frozen=True)
 class Entry:
-    """One model of the catalogue; `size` is the bytes of its weights on disk."""
+    """One model of the catalogue; `size` is the bytes of its weights on disk. Without a tokenizer it reads ids only."""
 
     name: str
     folder: Path
     config: TransformerConfig
     size: int
+    has_tokenizer: bool
 
 
 def catalogue() -> list[Entry]:
@@ -36,7 +37,8 @@ def catalogue() -> list[Entry]:
         try:
             config, weights = read_config(folder), folder / WEIGHTS_FILE
             with safe_open(weights, "pt"):  # reads the header only, and compares it with the file's length
-                entries.append(Entry(folder.name, folder, config, weights.stat().st_size))
+                has_tokenizer = (folder / TOKENIZER_FILE).exists()
+                entries.append(Entry(folder.name, folder, config, weights.stat().st_size, has_tokenizer))
         except (CheckpointError, OSError, SafetensorError):
             continue
     return entries

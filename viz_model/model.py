@@ -17,10 +17,8 @@ from viz_model.transformer import Transformer, TransformerConfig
 # Weights of all heads up to this size are kept as they were computed; above, heads are derived one by one.
 STORED_WEIGHTS_BYTES = 64 * 1024**2
 
-ALWAYS_HELD = (
-    "embed*", "*.q", "*.k", "*.v", "*.mask", "*.mixed", "*.attn.out", "*.resid_*", "final_norm", "logits",
-)  # fmt: skip
-HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights")
+ALWAYS_HELD = ("embed*", "*.q", "*.k", "*.v", "*.mask", "*.resid_*", "final_norm", "logits")
+HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights", "*.mixed", "*.attn.out")
 
 
 class Model:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.attention import attention_weights, raw_scores
+from viz_model.attention import attention_weights, mix, raw_scores
 from viz_model.errors import VizError
 from viz_model.transformer.config import TransformerConfig
 
@@ -16,10 +16,10 @@ from viz_model.transformer.config import TransformerConfig
 class Trace:
     """The tensors of one pass over one prompt, without the batch dimension.
 
-    `stored` says whether raw scores, scores and weights of every head were kept as they were computed. If
-    not (long prompts, see `Model.trace`), they are worked out from q, k and mask, one head at a time, by the
-    very functions that the pass uses. Tensors are read-only: made in torch's inference mode, they refuse to
-    be written to.
+    `stored` says whether raw scores, scores, weights and mixed values of every head were kept as they were
+    computed. If not (long prompts, see `Model.trace`), they are worked out from q, k, v and mask, one head at a
+    time, by the very functions that the pass uses. Tensors are read-only: made in torch's inference mode, they
+    refuse to be written to.
 
     ids, tokens: T of each; mask_name: which mask was used; own_mask: whether it is the model's own.
     """
@@ -71,9 +71,14 @@ class Trace:
         """Values: (G,S,D)."""
         return self._attention(layer, "v")
 
+    @torch.inference_mode()
     def mixed(self, layer: int) -> Tensor:
         """A·V of each head: (H,T,D)."""
-        return self._attention(layer, "mixed")
+        if self.stored:
+            return self._attention(layer, "mixed")
+        values = self.v(layer)
+        groups = [self.config.kv_head(head) for head in range(self.config.n_heads)]
+        return torch.cat([mix(self.weights(layer, head)[None], values[g][None]) for head, g in enumerate(groups)])
 
     def mask(self, layer: int) -> Tensor:
         """Booleans (T,S), True where a query may attend."""

@@ -17,6 +17,8 @@ from viz_ui.state import (
 from viz_ui.text import labels, plain
 from viz_ui.view import View, load_model, traced
 
+BUNDLED = "tiny-gpt"
+
 BARE = "at_the_bare_address"
 
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
@@ -41,10 +43,13 @@ def draw_sidebar() -> View | None:
 def _open_address() -> None:
     """Make an incomplete address whole: on a first run, or when Back led to the bare address."""
     if is_first_run():
-        drop_nonsense()
-        if st.query_params.get("model") not in _model_names():
+        incomplete = st.query_params.get("model") not in _model_names()
+        nonsense = drop_nonsense()
+        if incomplete:
             fill_in_address(_first_choice())
         st.session_state.visited = True
+        if incomplete or nonsense:
+            st.rerun()  # widgets read the address that a run began with
     elif st.session_state.get(BARE):
         choose(**_first_choice())
 
@@ -63,12 +68,11 @@ def _first_choice() -> dict[str, object]:
 
 
 def _model_names() -> list[str]:
-    names = [entry.name for entry in vm.catalogue()]
+    """The models that read text; raises CheckpointError, which says what is wrong, when there is none."""
+    names = [entry.name for entry in vm.catalogue() if entry.has_tokenizer]
     if not names:
-        raise vm.CheckpointError(
-            "No model was found in the folder checkpoints/. Restore it from the repository, or train one: "
-            "python -m viz_model.training tiny-gpt --text FILE."
-        )
+        load_model(BUNDLED)  # says which file is missing or damaged
+        raise vm.CheckpointError(f"The model {BUNDLED} has no tokenizer. Restore its folder from the repository.")
     return names
 
 

@@ -33,20 +33,19 @@ def is_first_run() -> bool:
     return not st.session_state.get("visited", False)
 
 
-def drop_nonsense() -> None:
-    """Take numbers that are none out of the address, before a widget reads them; out of range, widgets do."""
-    for name in NUMBERS:
-        if not re.fullmatch(r"[0-9]{1,6}", st.query_params.get(name, "0")):
-            del st.query_params[name]
+def drop_nonsense() -> bool:
+    """Take numbers that are none out of the address (out of range, widgets do); whether there were any."""
+    nonsense = [name for name in NUMBERS if not re.fullmatch(r"[0-9]{1,6}", st.query_params.get(name, "0"))]
+    for name in nonsense:
+        del st.query_params[name]
+    return bool(nonsense)
 
 
 def fill_in_address(first_choice: dict[str, object]) -> None:
-    """Put the model, and what else the address lacks, into it, and start the run anew. On a first run only."""
+    """Put the model, and what else the address lacks, into it. On a first run only."""
     missing = {name: value for name, value in first_choice.items() if name not in st.query_params}
     missing["model"] = first_choice["model"]
-    st.session_state.visited = True
     st.query_params.update({name: str(value) for name, value in missing.items()})
-    st.rerun()
 
 
 def choose(**choices) -> None:

@@ -1,10 +1,12 @@
 """Every page in every state that a reader can bring it to, without a browser."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import streamlit as st
 from scipy.special import softmax
 from scipy.stats import entropy
 from streamlit.testing.v1 import AppTest
@@ -188,3 +190,25 @@ def test_a_shorter_prompt_brings_the_query_back_into_it():
 def test_a_foreign_mask_is_called_foreign():
     test = app(**at(prompt="one two three", mask="bidirectional"))
     assert any("foreign" in caption.value for caption in test.sidebar.caption)
+
+
+@pytest.mark.parametrize("damage", ["no folder", "no weights", "truncated weights", "no tokenizer", "broken config"])
+def test_a_damaged_checkpoint_is_explained(monkeypatch, tmp_path, damage):
+    if damage != "no folder":
+        shutil.copytree(vm.checkpoints.FOLDER / "tiny-gpt", tmp_path / "tiny-gpt")
+    weights = tmp_path / "tiny-gpt" / "model.safetensors"
+    if damage == "no weights":
+        weights.unlink()
+    elif damage == "truncated weights":
+        weights.write_bytes(weights.read_bytes()[:100_000])
+    elif damage == "no tokenizer":
+        (tmp_path / "tiny-gpt" / "tokenizer.tiktoken").unlink()
+    elif damage == "broken config":
+        (tmp_path / "tiny-gpt" / "config.json").write_text("{")
+    monkeypatch.setattr(vm.checkpoints, "FOLDER", tmp_path)
+    st.cache_resource.clear()
+    [info] = app().info
+    st.cache_resource.clear()
+    named = {"no folder": "tiny-gpt", "no tokenizer": "tokenizer", "broken config": "config.json"}
+    assert named.get(damage, "model.safetensors") in info.value
+    assert "Restore" in info.value or "folder" in info.value

@@ -77,6 +77,8 @@ def test_a_pass_that_stores_and_one_that_derives_agree(position, groups, mask):
         for name in ATTENTION:
             one, other = getattr(stored, name)(layer, head), getattr(derived, name)(layer, head)
             close(one, other, one.abs().max())
+    for layer in range(config.n_layers):
+        close(stored.mixed(layer), derived.mixed(layer), stored.mixed(layer).abs().max())
     close(stored.logits, derived.logits, stored.logits.abs().max())
 
 
@@ -174,12 +176,12 @@ def test_bytes_of_what_is_held_each_memory_once():
     derived = Model("small", make_model(config)).trace(IDS, stored_weights_bytes=0)
     length, width, layers = len(IDS), config.d_model, config.n_layers
     per_layer = 4 * length * (width + 2 * config.n_kv_heads * config.d_head)  # q, k, v
-    per_layer += 4 * length * (width + width)  # mixed, out
     per_layer += 4 * length * (width + width)  # resid_mid, resid_post; resid_pre is what came before
     others = 4 * length * width * 2 + 4 * config.vocab_size + length**2  # embed, final_norm, logits, one mask
     assert derived.nbytes == layers * per_layer + others
     stored = Model("small", make_model(config)).trace(IDS)
-    assert stored.nbytes - derived.nbytes == 3 * 4 * layers * config.n_heads * length**2  # raw, scores, weights
+    squares = 3 * config.n_heads * length**2  # raw, scores, weights
+    assert stored.nbytes - derived.nbytes == 4 * layers * (squares + 2 * length * width)  # mixed, out
 
 
 def test_weights_are_stored_up_to_the_budget_and_not_beyond():
