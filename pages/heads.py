@@ -18,6 +18,8 @@ from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
 
+SHORT = 40  # tokens, up to which matrix and lines stand side by side
+
 WIDTHS = {"entropy": 60, "previous": 64}  # pixels that these column names need
 
 COLUMNS = {
@@ -47,7 +49,7 @@ def draw_heads(drawn: drawing.Drawn, full: bool) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
     view = current_view()
     with st.container(horizontal=True, gap="medium"):
-        heads_side, head_side = st.container(width=340), st.container()
+        heads_side, head_side = st.container(width=340), st.container(key="head_side")
     with head_side:  # first, so that it is drawn while the rest is still under way
         draw_head(view, drawn, full)
     with heads_side:
@@ -136,7 +138,7 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
         ],
         key="head_panels",
         selected=(view.query, view.key),
-        matrix_width=400,
+        matrix_width=400 if view.trace.length <= SHORT else 660,  # a long prompt takes the whole width
         on_pick=picked,
         on_open=note_opened,
     )

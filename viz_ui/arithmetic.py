@@ -27,9 +27,10 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
         )
     )
     st.caption(
-        f"Worked out anew in float64 from the held Q, K and mask; the picture holds {cell.drawn_weight:.6f}, which "
-        f"differs by {abs(cell.weight - cell.drawn_weight):.1e}. Numbers are rounded to four significant digits. "
-        "The largest score of the row, m, is subtracted before exp so that it cannot overflow; it cancels."
+        "Worked out anew in float64 from the held Q, K and mask; the weight in the picture is "
+        f"{number(cell.drawn_weight, 6)}, which differs by {number(abs(cell.weight - cell.drawn_weight), 2)}. "
+        "Numbers are rounded to four significant digits, the weight to six. The largest score of the row, m, is "
+        "subtracted before exp so that it cannot overflow; it cancels."
     )
     with st.expander(f"The {len(cell.products)} products of q · k", expanded=products_open):
         draw_products(cell)
@@ -62,7 +63,7 @@ def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
         ("exp", rf"e^{{{score} - m}} = e^{{{score} - ({n(cell.row_maximum)})}} = {n(cell.exponential)}"),
         (
             "divided by the row's sum",
-            coloured(rf"A_{{{i},{j}}} = ") + rf"{n(cell.exponential)} / {n(cell.row_sum)} = {cell.weight:.6f}",
+            coloured(rf"A_{{{i},{j}}} = ") + rf"{n(cell.exponential)} / {n(cell.row_sum)} = {n(cell.weight, 6)}",
         ),
         (
             "times the length of v",
@@ -88,9 +89,9 @@ def draw_products(cell: CellArithmetic) -> None:
     st.text(f"Sum of the {len(cell.products)} products: {cell.products.sum():.6f}")
 
 
-def n(value: float) -> str:
-    """A number as LaTeX."""
-    text = number(value).replace("−", "-")
+def n(value: float, digits: int = 4) -> str:
+    """A number as LaTeX, of so many significant digits."""
+    text = number(value, digits).replace("−", "-")
     if "×10" in text:
         mantissa, power = text.split("×10")
         power = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))

@@ -98,7 +98,7 @@ def _choose_prompt() -> str:
         "Prompt",
         key="prompt",
         bind="query-params",
-        height=110,
+        height=130,
         max_chars=LONGEST_PROMPT,
         placeholder="Type something, then Ctrl+Enter",
     )
@@ -137,8 +137,8 @@ def _choose_head_and_tokens(model: vm.Model, prompt: str, trace: vm.Trace) -> Vi
     left, right = st.sidebar.columns(2)
     layer = _number(left, "Layer", "layer", config.n_layers - 1)
     head = _number(right, "Head", "head", config.n_heads - 1)
-    query = _number(left, "Query token", "query", last)
-    key = _number(right, "Key token", "key", last)
+    query = _number(left, "Query", "query", last)
+    key = _number(right, "Key", "key", last)
     names = labels(trace.token_bytes)
     st.sidebar.caption(f"query {plain(names[query])}  \nkey {plain(names[key])}")
     return View(model, prompt, trace, layer, head, query, key)

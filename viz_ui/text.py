@@ -60,14 +60,14 @@ def plain(text: str) -> str:
     return _LAYOUT.sub(lambda space: f"&#{ord(space[0])};", _PUNCTUATION.sub(r"\\\1", parted))
 
 
-def number(value: float) -> str:
-    """A number for reading: four significant digits, a true minus sign, `×10ⁿ` where it is tiny or huge."""
+def number(value: float, significant: int = 4) -> str:
+    """A number for reading: so many significant digits, a true minus sign, `×10ⁿ` where it is tiny or huge."""
     if math.isnan(value):
         return "not a number"
     sign, size = "−" if value < 0 else "", abs(value)
     if size == 0 or math.isinf(size):
         return f"{sign}{'∞' if size else 0}"
-    digits, power = f"{size:.3e}".split("e")
+    digits, power = f"{size:.{significant - 1}e}".split("e")
     if -4 <= int(power) < 6:
-        return f"{sign}{size:.{max(0, 3 - int(power))}f}"
+        return f"{sign}{size:.{max(0, significant - 1 - int(power))}f}"
     return f"{sign}{digits}×10{str(int(power)).translate(_SUPERSCRIPT)}"

@@ -1,6 +1,7 @@
 // Who reads whom: queries on the left, keys on the right, and a line for each weight between them.
 
 const FAINTEST_LINE = 0.01; // at rest; of a token pointed at, every permitted line is drawn
+const LINES_A_ROW = 3; // up to which lines keep their full width
 const OPACITIES = 24; // lines of nearly the same weight are stroked together
 
 class LinesPanel {
@@ -26,7 +27,8 @@ class LinesPanel {
     this.heads = element("div", "heads small");
     this.heads.append(element("span", "query"), element("span", "key"));
     const grow = "Lines grow thicker and stronger with the weight";
-    const note = element("div", "note small", `${grow}; at rest, lines under ${FAINTEST_LINE} are not drawn.`);
+    const note = element("div", "note small", `${grow}; at rest, lines under ${FAINTEST_LINE} are not drawn, `
+      + "nor those with both ends out of view.");
     this.node.append(header, this.caption, this.heads, this.scroller, note);
   }
 
@@ -101,18 +103,22 @@ class LinesPanel {
     const width = this.canvas.width / ratio, height = this.canvas.height / ratio;
     const top = this.scroller.scrollTop, half = this.rowHeight / 2;
     const steps = Array.from({ length: OPACITIES + 1 }, () => []);
+    let seen = 0;
     for (const [i, j, weight] of this.lines) {
       const from = i * this.rowHeight + half - top, to = j * this.rowHeight + half - top;
-      if (Math.max(from, to) < 0 || Math.min(from, to) > height) continue;
+      if (![from, to].some((end) => end >= 0 && end <= height)) continue; // what only passes by is in the way
       steps[Math.round(clamp(weight, 0, 1) * OPACITIES)].push(from, to);
+      seen += 1;
     }
+    // Many lines across one window would close into a wall of colour, so they get thinner.
+    const thinner = Math.min(1, (LINES_A_ROW * height) / this.rowHeight / Math.max(seen, 1));
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     pen.strokeStyle = getComputedStyle(this.title).color;
     steps.forEach((ends, step) => {
       if (!ends.length) return;
       pen.globalAlpha = Math.max(this.opacity(step / OPACITIES), 0.03);
-      pen.lineWidth = 0.7 + (4 * step) / OPACITIES;
+      pen.lineWidth = thinner * (0.7 + (4 * step) / OPACITIES);
       pen.beginPath();
       for (let k = 0; k < ends.length; k += 2) {
         pen.moveTo(0, ends[k]);
