@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from viz_model.checkpoints import FOLDER, save
+from viz_model.checkpoints import FOLDER, load, save
 from viz_model.errors import TrainingError, VizError
 from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.tokenizer import Tokenizer
@@ -20,7 +20,7 @@ from viz_model.training.loop import SAVE_EVERY, Progress, Training
 from viz_model.training.recipe import RECIPES
 from viz_model.training.tokenizer import train_tokenizer
 
-EXCERPT = 2000  # characters of each held-out end that are kept beside the checkpoint
+EXCERPT = 4000  # characters of each held-out end that are kept beside the checkpoint
 
 
 def main() -> None:
@@ -35,6 +35,8 @@ def main() -> None:
     stream = encode_books(beginnings, tokenizer)
     training = Training(recipe, stream, folder / "training")
     resumed = training.resume()
+    if arguments.start and not resumed:
+        training.start_from(load(arguments.start).transformer)
     parameters = training.model.n_parameters()
     print(f"{parameters:,} parameters; {len(stream):,} training tokens; {recipe.steps} steps.")
     print(f"{'Going on' if resumed else 'Starting'} at step {training.step}.", flush=True)
@@ -56,6 +58,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--text", type=Path, required=True, help=text)
     parser.add_argument("--out", type=Path, help="the checkpoint folder; default checkpoints/RECIPE")
     parser.add_argument("--text-steps", type=int, help="steps of the text stage, where not the recipe's")
+    parser.add_argument("--start", type=Path, help="a finished checkpoint: its weights, then the text stage only")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     return parser.parse_args()
 

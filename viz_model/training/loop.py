@@ -79,6 +79,13 @@ class Training:
         )
         self.curve: list[tuple[int, str, float]] = []
 
+    def start_from(self, model: Transformer) -> None:
+        """Take the weights of a finished model and begin at the text stage; what optimizers know is not in them."""
+        if model.config != self.recipe.config:
+            raise TrainingError("The model to start from has another shape than the recipe's. Choose its own recipe.")
+        self.model.load_state_dict(model.state_dict())
+        self.step = self.recipe.first_step("text")
+
     def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY) -> None:
         """Take the steps that are left; `report` is called every so many steps, the state saved too."""
         self.model.train()

@@ -54,6 +54,15 @@ class Recipe:
             step -= stage.steps
         raise TrainingError(f"The recipe has {self.steps} steps only.")
 
+    def first_step(self, objective: str) -> int:
+        """The step, counted over all stages, at which the first stage of this objective begins."""
+        step = 0
+        for stage in self.stages:
+            if stage.objective == objective:
+                return step
+            step += stage.steps
+        raise TrainingError(f"The recipe has no stage '{objective}'.")
+
     def with_text_steps(self, steps: int) -> "Recipe":
         """The same with a shorter or longer text stage."""
         stages = (replace(stage, steps=steps) if stage.objective == "text" else stage for stage in self.stages)

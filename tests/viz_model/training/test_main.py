@@ -162,3 +162,26 @@ def test_held_out_excerpts_are_whole_paragraphs():
     assert excerpt.split("\n") == paragraphs[: len(excerpt.split("\n"))]
     assert command.EXCERPT - 170 < len(excerpt) <= command.EXCERPT
     assert command._excerpt("short\nend\n") == "short\nend"
+
+
+def test_a_finished_checkpoint_can_be_started_from(train, tmp_path, capsys):
+    """With no steps of text the weights come back as they were; with some, only the text stage runs."""
+    first = train()
+    same, further = tmp_path / "same", tmp_path / "further"
+    train(STORY, "--start", str(first), "--out", str(same), "--text-steps", "0")
+    before, after = load_file(first / WEIGHTS_FILE), load_file(same / WEIGHTS_FILE)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    capsys.readouterr()
+    train(STORY, "--start", str(first), "--out", str(further))
+    assert "Starting at step 6" in capsys.readouterr().out
+    assert not torch.equal(load_file(further / WEIGHTS_FILE)["tokens.weight"], before["tokens.weight"])
+
+
+def test_a_checkpoint_of_another_shape_is_no_start(train, tmp_path, monkeypatch):
+    first = train()
+    monkeypatch.setitem(
+        RECIPES, "tiny", Recipe(small_config(vocab_size=280, context_length=32, n_layers=3), RECIPE.stages)
+    )
+    with pytest.raises(TrainingError, match="another shape"):
+        train(STORY, "--start", str(first), "--out", str(tmp_path / "other"))
