@@ -13,7 +13,7 @@ from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.drawn import DRAWN, WEIGHTS
 from viz_ui.open_matrix import note_opened, open_noted_matrix
 from viz_ui.overview import grid_pictures, measured
-from viz_ui.state import bring_sidebar_along, choose
+from viz_ui.state import bring_sidebar_along, choose, choose_cell
 from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
@@ -139,15 +139,10 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
         key="head_panels",
         selected=(view.query, view.key),
         matrix_width=400 if view.trace.length <= SHORT else 660,  # a long prompt takes the whole width
-        on_pick=picked,
+        on_pick=choose_cell,
         on_open=note_opened,
     )
     open_noted_matrix(view, {drawn.name: matrix})
-
-
-def picked(event: dict) -> None:
-    """A clicked cell chooses its query and its key."""
-    choose(**{name: event[name] for name in ("query", "key") if event[name] is not None})
 
 
 def draw_table(view: View) -> None:

@@ -7,7 +7,7 @@ from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.formulas import ATTENTION, coloured
 from viz_ui.open_matrix import note_opened, open_noted_matrix
-from viz_ui.state import bring_sidebar_along, choose
+from viz_ui.state import bring_sidebar_along, choose_cell
 from viz_ui.view import View, current_view
 
 
@@ -39,7 +39,7 @@ def draw_steps() -> None:
         key="inside_panels",
         selected=(view.query, view.key),
         matrix_width=290,
-        on_pick=picked,
+        on_pick=choose_cell,
         on_open=note_opened,
     )  # fmt: skip
     open_noted_matrix(view, matrices)
@@ -114,11 +114,6 @@ def sources(view: View) -> str:
         f"Scores and weights {kept}; QKᵀ/√D is drawn as QKᵀ × {view.trace.scale:.4g}. "
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1."
     )
-
-
-def picked(event: dict) -> None:
-    """A clicked cell chooses its query and its key, where it has them."""
-    choose(**{name: event[name] for name in ("query", "key") if event[name] is not None})
 
 
 draw()

@@ -58,6 +58,11 @@ def choose(**choices) -> None:
     st.session_state.setdefault("chosen", {}).update(choices)
 
 
+def choose_cell(event: dict) -> None:
+    """Callback of `panels(on_pick=…)`: the clicked cell's query and key, where the panel has them."""
+    choose(**{name: event[name] for name in ("query", "key") if event[name] is not None})
+
+
 def take_chosen() -> None:
     """Give what was chosen to the widgets; runs before them."""
     st.session_state.update(st.session_state.pop("chosen", {}))

@@ -30,7 +30,7 @@ class View:
 
     def file_name(self, what: str) -> str:
         """A name for a saved file, without its ending."""
-        return f"{self.model.name}_layer{self.layer}_head{self.head}_{what}"
+        return f"{self.model.name}_layer{self.layer}_head{self.head}_{what}".replace(" ", "-")
 
 
 @st.cache_resource(max_entries=2, show_spinner="Loading the model …")
