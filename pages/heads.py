@@ -18,6 +18,8 @@ from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
 
+MEASURED = {"previous_text": "previous token, on held-out text,", "induction": "induction, on random repeats,"}
+
 SHORT = 40  # tokens, up to which matrix and lines stand side by side
 
 WIDTHS = {"entropy": 60, "previous": 64}  # pixels that these column names need
@@ -78,7 +80,7 @@ def draw_switches() -> tuple[drawing.Drawn, bool]:
 
 
 def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
-    small, seen, (low, high) = grid_pictures(view, drawn.name, full)
+    small, seen = grid_pictures(view, drawn.name, full)
     head_grid(
         small,
         seen,
@@ -87,10 +89,25 @@ def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
         head=view.head,
         labels=notes(view.model),
         key="head_grid",
-        on_pick=lambda layer, head: choose(layer=layer, head=head),
+        on_pick=pick_head,
     )
     pooled = f"pooled to {small.shape[-1]}×{small.shape[-1]} by the largest cell, " if view.trace.length > 32 else ""
-    st.caption(f"Thumbnails: {pooled}one colour scale for all heads, {low:.3g} to {high:.3g}.")
+    st.caption(f"Thumbnails: {pooled}{'one scale for all, 0 to 1' if full else 'each head on its own scale'}.")
+
+
+def pick_head(layer: int, head: int) -> None:
+    """A head was chosen in the grid, so a row that is still marked in the table speaks of another one."""
+    choose(layer=layer, head=head)
+    st.session_state.head_tables = st.session_state.get("head_tables", 0) + bool(marked_rows())
+
+
+def table_key() -> str:
+    """A new key is a new table, without marks."""
+    return f"head_table_{st.session_state.get('head_tables', 0)}"
+
+
+def marked_rows() -> list[int]:
+    return st.session_state.get(table_key(), {}).get("selection", {}).get("rows", [])
 
 
 def notes(model: vm.Model) -> list[list[str]] | None:
@@ -105,7 +122,10 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     measured = model.measured_heads
     found = [
         f"{words} {measured[name][layer][head]:.2f}"
-        for name, words in (("previous_text", "previous token"), ("induction", "induction"))
+        for name, words in (
+            ("previous_text", "previous token, on held-out text,"),
+            ("induction", "induction, on random repeats,"),
+        )
         if name in measured and measured[name][layer][head] >= 0.3
     ]
     return ", ".join(found)
@@ -156,7 +176,7 @@ def draw_table(view: View) -> None:
         table,
         hide_index=True,
         height=250,
-        key="head_table",
+        key=table_key(),
         on_select=lambda: take_row(table),
         selection_mode="single-row",
         column_config={
@@ -168,16 +188,15 @@ def draw_table(view: View) -> None:
     )
     st.caption(
         "Means over the queries of this prompt: entropy in bits; weight on the first token, on the query itself, on "
-        "the token before it. Click a column to sort, mark a row to choose its head."
+        "the token before it (of the queries that have one). Click a column to sort, mark a row to choose its head."
     )
     if not view.trace.stored:
         st.caption("A long prompt: scores and weights are derived from the held Q, K and mask, head by head.")
 
 
 def take_row(table: pd.DataFrame) -> None:
-    rows = st.session_state.head_table["selection"]["rows"]
-    if rows:
-        choose(layer=int(table["layer"][rows[0]]), head=int(table["head"][rows[0]]))
+    for row in marked_rows():
+        choose(layer=int(table["layer"][row]), head=int(table["head"][row]))
 
 
 draw()

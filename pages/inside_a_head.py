@@ -32,9 +32,9 @@ def draw_steps() -> None:
     matrices = head_matrices(view)
     panels(
         [
-            matrices["q"], Symbol("·"), matrices["k"], Symbol("→"), matrices["raw"],
+            matrices["q"], Symbol("·"), matrices["k"], Symbol("ᵀ ="), matrices["raw"],
             Symbol("÷ √D"), matrices["scores"], Symbol("+ M"), matrices["masked"],
-            Symbol("softmax"), matrices["weights"], Symbol("·"), matrices["v"], Symbol("→"), matrices["mixed"],
+            Symbol("softmax"), matrices["weights"], Symbol("·"), matrices["v"], Symbol("="), matrices["mixed"],
         ],
         key="inside_panels",
         selected=(view.query, view.key),

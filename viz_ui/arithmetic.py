@@ -14,8 +14,9 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
     """How the chosen query and key come to their weight: every step with its real numbers."""
     i, j = view.query, view.key
     cell = cell_arithmetic(view.trace, view.layer, view.head, i, j)
+    reads = "reads" if cell.allowed else "may not read"
     st.markdown(
-        f"**{plain(view.labels[i])}** reads **{plain(view.labels[j])}** in layer {view.layer}, head {view.head}:"
+        f"**{plain(view.labels[i])}** {reads} **{plain(view.labels[j])}** in layer {view.layer}, head {view.head}:"
     )
     st.markdown(
         "\n".join(
@@ -29,7 +30,7 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
     st.caption(
         "Worked out anew in float64 from the held Q, K and mask; the weight in the picture is "
         f"{number(cell.drawn_weight, 6)}, which differs by {number(abs(cell.weight - cell.drawn_weight), 2)}. "
-        "Numbers are rounded to four significant digits, the weight to six. The largest score of the row, m, is "
+        "Numbers are rounded to four significant digits, from exp on to six. The largest score of the row, m, is "
         "subtracted before exp so that it cannot overflow; it cancels."
     )
     with st.expander(f"The {len(cell.products)} products of q · k", expanded=products_open):
@@ -60,10 +61,10 @@ def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
     return [
         *steps,
         ("plus the mask", rf"{score} + M = {score} + 0 = {score}"),
-        ("exp", rf"e^{{{score} - m}} = e^{{{score} - ({n(cell.row_maximum)})}} = {n(cell.exponential)}"),
+        ("exp", rf"e^{{{score} - m}} = e^{{{score} - ({n(cell.row_maximum)})}} = {n(cell.exponential, 6)}"),
         (
             "divided by the row's sum",
-            coloured(rf"A_{{{i},{j}}} = ") + rf"{n(cell.exponential)} / {n(cell.row_sum)} = {n(cell.weight, 6)}",
+            coloured(rf"A_{{{i},{j}}} = ") + rf"{n(cell.exponential, 6)} / {n(cell.row_sum, 6)} = {n(cell.weight, 6)}",
         ),
         (
             "times the length of v",

@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from viz_ui.sidebar import draw_sidebar
+from viz_ui.state import forget_chosen
 
 HERE = Path(__file__).parent
 
@@ -28,3 +29,4 @@ if view is None:
 else:
     st.session_state["view"] = view
     page.run()
+forget_chosen()

@@ -31,7 +31,7 @@ def open_noted_matrix(view: View, matrices: dict[str, Matrix]) -> None:
         list(matrix.column_labels),
         row_axis=matrix.row_axis,
         column_axis=matrix.column_axis,
-        title=f"{view.model.name}, layer {view.layer}, head {view.head}: {matrix.title}",
+        title=f"{view.model.name}, layer {view.layer}, head {view.head}: {matrix.name}",
         scale=matrix.scale,
         low=scaled.low,
         high=scaled.high,

@@ -9,8 +9,11 @@ from viz_ui.pooling import thumbnails
 from viz_ui.view import View, traced
 
 
-def grid_pictures(view: View, name: str, full: bool) -> tuple[np.ndarray, np.ndarray | None, tuple[float, float]]:
-    """Thumbnails (L,H,P,P) of all heads on one scale, what of them is not masked (P,P), the ends of the scale."""
+def grid_pictures(view: View, name: str, full: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Thumbnails (L,H,P,P) of all heads, and what of them is not masked (P,P).
+
+    full: on one scale from 0 to 1; else each head on its own scale, for one loud head would blank all others.
+    """
     return _grid_pictures(view.model.name, view.prompt, view.trace.mask_name, name, full)
 
 
@@ -23,10 +26,12 @@ def measured(view: View) -> dict[str, np.ndarray]:
 @st.cache_resource(scope="session", max_entries=8, show_spinner=False)
 def _grid_pictures(model_name: str, prompt: str, mask: str, name: str, full: bool):
     trace = traced(model_name, prompt, mask)
-    matrices = drawn.all_values(trace, name)
-    low, high = drawn.ends(matrices, drawn.DRAWN[name].scale, full=full)
+    matrices, scale = drawn.all_values(trace, name), drawn.DRAWN[name].scale
+    if not full:
+        ends = [drawn.ends(matrix, scale)[1] for matrix in matrices.reshape(-1, *matrices.shape[2:])]
+        matrices = matrices / np.reshape(ends, (*matrices.shape[:2], 1, 1)).astype(matrices.dtype)
     allowed = trace.mask(0).numpy() if drawn.DRAWN[name].masked else None
-    return *thumbnails(matrices, low, high, allowed), (low, high)
+    return thumbnails(matrices, 0 if scale == "sequential" else -1, 1, allowed)
 
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner=False)

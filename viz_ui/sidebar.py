@@ -101,6 +101,7 @@ def _choose_prompt() -> str:
         height=130,
         max_chars=LONGEST_PROMPT,
         placeholder="Type something, then Ctrl+Enter",
+        help=f"Any text of up to {LONGEST_PROMPT:,} characters. Ctrl+Enter takes it.",
     )
     st.sidebar.menu_button(
         "Examples",

@@ -1,9 +1,10 @@
 """The reader's choice: model, prompt, mask, layer, head, query and key token; and the address that holds it.
 
 Each is a widget bound to the address (`bind="query-params"`), so a link opens exactly what its sender saw, and
-the browser's Back is undo. Streamlit leaves a widget's own default out of the address; so that a 0 is told from
-a missing number, numbers have no default of their own, and neither has the model. An address without a model is
-therefore an incomplete one (a first visit, or typed by hand): what it lacks is filled in.
+the browser's Back steps through what was chosen, one number at a time. Streamlit leaves a widget's own default out
+of the address; so that a 0 is told from a missing number, numbers have no default of their own, and neither has the
+model. An address without a model is therefore an incomplete one (a first visit, or typed by hand): what it lacks is
+filled in.
 """
 
 import re
@@ -56,6 +57,7 @@ def choose(**choices) -> None:
     (`bring_sidebar_along`).
     """
     st.session_state.setdefault("chosen", {}).update(choices)
+    st.session_state.sidebar_knows = False
 
 
 def choose_cell(event: dict) -> None:
@@ -65,12 +67,24 @@ def choose_cell(event: dict) -> None:
 
 def take_chosen() -> None:
     """Give what was chosen to the widgets; runs before them."""
-    st.session_state.update(st.session_state.pop("chosen", {}))
+    st.session_state.update(st.session_state.get("chosen", {}))
+    st.session_state.sidebar_knows = True
+
+
+def forget_chosen(name: str | None = None) -> None:
+    """At the end of a whole run: the widgets have it now. Not earlier, for a run may be cut off by the next click.
+
+    With a name: that widget was changed by hand, which is a later choice.
+    """
+    if name is not None:
+        st.session_state.get("chosen", {}).pop(name, None)
+    elif st.session_state.get("sidebar_knows"):
+        st.session_state.pop("chosen", None)
 
 
 def bring_sidebar_along() -> None:
     """At the end of a fragment: run the whole app, if the fragment drew a choice that the sidebar does not know."""
-    if st.session_state.get("chosen"):
+    if not st.session_state.get("sidebar_knows", True):
         time.sleep(PAINT_SECONDS)
         st.rerun(scope="app")
 

@@ -5,7 +5,7 @@ A test normally writes
     from tests.browser.harness import open_page, settle
 
     def test_something(page, app_url):
-        open_page(page, f"{app_url}/heads?layer=2")
+        open_page(page, f"{app_url}/inside_a_head?layer=2")
         page.get_by_role("button", name="Layer 3, head 5").click()
         expect(page.get_by_text("Layer 3, head 5")).to_be_visible()   # first the result,
         settle(page)                                                  # then rest

@@ -143,6 +143,20 @@ def test_answers_to_earlier_keys_never_turn_the_frame_back(page, grid_url):
     assert page.evaluate("window.choices") == [1, 2, 3, 4, 5, 6]
 
 
+def test_there_and_back_faster_than_the_answers_ends_on_the_last_key(page, grid_url):
+    """The answer to an earlier visit of the same head must not end the waiting for the last one."""
+    open_page(page, grid_url)
+    head_button(page, 2, 4).click()
+    expect(page.get_by_text(re.compile("^chosen 2 4,"))).to_be_visible()
+    for key in ["ArrowLeft", "ArrowRight"] * 15 + ["ArrowDown"]:
+        page.keyboard.press(key)
+        page.wait_for_timeout(20)
+    expect(page.get_by_text(re.compile("^chosen 3 4,"))).to_be_visible()
+    settle(page)
+    expect(head_button(page, 3, 4)).to_be_focused()
+    expect(head_button(page, 3, 4)).to_have_attribute("aria-pressed", "true")
+
+
 def test_buttons_outlive_reruns_longer_prompts_and_choices_from_elsewhere(page, grid_url):
     open_page(page, f"{grid_url}/?layer=2&head=3")
     head_button(page, 3, 3).evaluate("button => { button.kept = true; }")

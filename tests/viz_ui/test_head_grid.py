@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_refused_by_name(changes, words):
 
 
 def test_an_event_from_the_browser_is_believed_only_inside_the_grid():
-    assert checked_pick([1, 2], (2, 3)) == (1, 2)
-    outside = [[2, 0], [0, 3], [-1, 0]]
-    for forged in (*outside, None, [0], [0, 1, 2], ["0", 1], [True, 0], [0.0, 1], {"layer": 0}):
+    assert checked_pick([1, 2, 7], (2, 3)) == (1, 2, 7)
+    outside = [[2, 0, 1], [0, 3, 1], [-1, 0, 1], [0, 0, 0]]
+    for forged in (*outside, None, [0], [0, 1], ["0", 1, 1], [True, 0, 1], [0.0, 1, 1], [0, 1, None], {"layer": 0}):
         assert checked_pick(forged, (2, 3)) is None

@@ -15,7 +15,7 @@ const grids = new WeakMap();
 export default function ({ data, parentElement, setTriggerValue }) {
   let grid = grids.get(parentElement);
   if (!grid) grids.set(parentElement, (grid = new HeadGrid(parentElement.querySelector(".head-grid"))));
-  grid.tell = (layer, head) => setTriggerValue("pick", [layer, head]);
+  grid.tell = (layer, head, pick) => setTriggerValue("pick", [layer, head, pick]);
   grid.update(data);
 }
 
@@ -47,7 +47,8 @@ class HeadGrid {
     const steps = bytes(header.layers * header.heads * header.rows * header.columns);
     this.paint(header, table, steps, bytes(header.maskBytes));
     this.told = header.layer * header.heads + header.head;
-    if (this.pending === this.told) this.pending = undefined;
+    this.picks ??= header.answered;
+    if (header.answered >= this.picks) this.pending = undefined; // an answer to an earlier pick ends nothing
     this.choose(this.pending ?? this.told, hadFocus);
   }
 
@@ -140,7 +141,8 @@ class HeadGrid {
       this.pending = undefined;
       this.choose(this.told, this.hasFocus());
     }, ANSWER_MS);
-    this.tell(Math.floor(index / this.heads), index % this.heads);
+    this.picks += 1;
+    this.tell(Math.floor(index / this.heads), index % this.heads, this.picks);
   }
 
   move(event, from) {

@@ -49,9 +49,19 @@ def head_grid(
     def picked() -> None:
         pick = checked_pick(st.session_state[key].get("pick"), shape)
         if pick is not None and on_pick is not None:
-            on_pick(*pick)
+            layer, head, st.session_state[answered] = pick
+            on_pick(layer, head)
 
-    data = pack_grid(thumbnails, allowed, lut, layer=layer, head=head, labels=labels)
+    answered = f"{key}_answered"  # the number of the last pick that was taken: keys can be faster than answers
+    data = pack_grid(
+        thumbnails,
+        allowed,
+        lut,
+        layer=layer,
+        head=head,
+        labels=labels,
+        answered=st.session_state.get(answered, 0),
+    )
     _component(data=data, key=key, on_pick_change=picked)
 
 
@@ -63,6 +73,7 @@ def pack_grid(
     layer: int,
     head: int,
     labels: list[list[str]] | None = None,
+    answered: int = 0,
 ) -> bytes:
     """The blob that the script draws from: lut, thumbnails, then one bit a masked cell (see `packing`)."""
     if thumbnails.ndim != 4 or thumbnails.dtype != np.uint8 or not thumbnails.size:
@@ -85,6 +96,7 @@ def pack_grid(
         "columns": columns,
         "layer": int(layer),
         "head": int(head),
+        "answered": answered,
         "notes": notes,
         "maskBytes": len(masked),
         "maskForEach": allowed is not None and allowed.ndim == 4,
@@ -92,11 +104,9 @@ def pack_grid(
     return pack(header, lut, thumbnails, masked)
 
 
-def checked_pick(value, shape: tuple[int, int]) -> tuple[int, int] | None:
-    """The event [layer, head], or None where the browser sent anything else: it is a visitor's to forge."""
-    if not isinstance(value, list) or len(value) != 2:
+def checked_pick(value, shape: tuple[int, int]) -> tuple[int, int, int] | None:
+    """The event [layer, head, number of the pick], or None for anything else: it is a visitor's to forge."""
+    if not isinstance(value, list) or len(value) != 3 or any(type(number) is not int for number in value):
         return None
-    layer, head = value
-    if type(layer) is not int or type(head) is not int:
-        return None
-    return (layer, head) if 0 <= layer < shape[0] and 0 <= head < shape[1] else None
+    layer, head, pick = value
+    return (layer, head, pick) if 0 <= layer < shape[0] and 0 <= head < shape[1] and pick > 0 else None

@@ -1,8 +1,9 @@
 // Who reads whom: queries on the left, keys on the right, and a line for each weight between them.
 
-const FAINTEST_LINE = 0.01; // at rest; of a token pointed at, every permitted line is drawn
+const FAINTEST_LINE = 0.01; // share of the colour scale, at rest; of a token pointed at, every permitted line is drawn
 const LINES_A_ROW = 3; // up to which lines keep their full width
 const OPACITIES = 24; // lines of nearly the same weight are stroked together
+const SIGNS = { positive: "#D6604D", negative: "#4393C3" }; // hues of the diverging scale that stand out on any page
 
 class LinesPanel {
   constructor(host, name) {
@@ -26,21 +27,28 @@ class LinesPanel {
     this.scroller.append(inner);
     this.heads = element("div", "heads small");
     this.heads.append(element("span", "query"), element("span", "key"));
-    const grow = "Lines grow thicker and stronger with the weight";
-    const note = element("div", "note small", `${grow}; at rest, lines under ${FAINTEST_LINE} are not drawn, `
-      + "nor those with both ends out of view.");
-    this.node.append(header, this.caption, this.heads, this.scroller, note);
+    this.note = element("div", "note small");
+    this.node.append(header, this.caption, this.heads, this.scroller, this.note);
   }
 
   update(spec) {
     this.spec = spec;
     const { rows, columns } = spec.of;
     setText(this.title, spec.title);
+    this.title.className = `title ${spec.of.role}`;
+    const faintest = formatNumber(FAINTEST_LINE * spec.of.high, 1);
+    const what = this.signed() ? "size of the value, red above 0 and blue below" : "value";
+    setText(this.note, `Lines grow thicker and stronger with the ${what}; at rest, lines under ${faintest} are not `
+      + "drawn, nor those with both ends out of view.");
     setText(this.heads.children[0], rows.axis);
     setText(this.heads.children[1], columns.axis);
     for (const [list, { labels, axis }] of [[this.queries, rows], [this.keys, columns]]) {
       list.setLabels(labels, axis, `${spec.title}: ${axis} tokens. Enter pins, Escape unpins.`);
     }
+  }
+
+  signed() {
+    return this.spec.of.scale === "diverging";
   }
 
   layout(sizes) {
@@ -72,9 +80,9 @@ class LinesPanel {
       if (asked?.side === "query" && asked.index !== i) return;
       for (let j = 0; j < width; j++) {
         if (asked?.side === "key" && asked.index !== j) continue;
-        const at = i * width + j, weight = of.values[at] * of.factor;
-        if ((of.mask && !of.mask[at]) || weight < (asked ? 1e-9 : FAINTEST_LINE)) continue;
-        this.lines.push([i, j, weight]);
+        const at = i * width + j, strength = (of.values[at] * of.factor) / of.high;
+        if ((of.mask && !of.mask[at]) || Math.abs(strength) < (asked ? 1e-9 : FAINTEST_LINE)) continue;
+        this.lines.push([i, j, strength]);
       }
     });
     this.opacity = asked ? Math.sqrt : (weight) => weight; // few lines can be plainer than many
@@ -87,7 +95,7 @@ class LinesPanel {
     const write = (list, side, at) => list.rows.forEach((row, i) => {
       const shown = asked?.side === side, number = row.querySelector(".number");
       const masked = shown && of.mask && !of.mask[at(i)];
-      setText(number, !shown ? "" : masked ? "masked" : lineNumber(of.values[at(i)] * of.factor));
+      setText(number, !shown ? "" : masked ? "masked" : this.number(of.values[at(i)] * of.factor));
       row.classList.toggle("apart", Boolean(masked));
     });
     write(this.keys, "query", (j) => asked.index * width + j);
@@ -102,19 +110,27 @@ class LinesPanel {
     const ratio = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d");
     const width = this.canvas.width / ratio, height = this.canvas.height / ratio;
     const top = this.scroller.scrollTop, half = this.rowHeight / 2;
-    const steps = Array.from({ length: OPACITIES + 1 }, () => []);
+    const fresh = () => Array.from({ length: OPACITIES + 1 }, () => []);
+    const positive = fresh(), negative = fresh();
     let seen = 0;
-    for (const [i, j, weight] of this.lines) {
+    for (const [i, j, strength] of this.lines) {
       const from = i * this.rowHeight + half - top, to = j * this.rowHeight + half - top;
       if (![from, to].some((end) => end >= 0 && end <= height)) continue; // what only passes by is in the way
-      steps[Math.round(clamp(weight, 0, 1) * OPACITIES)].push(from, to);
+      const steps = strength < 0 ? negative : positive;
+      steps[Math.round(clamp(Math.abs(strength), 0, 1) * OPACITIES)].push(from, to);
       seen += 1;
     }
     // Many lines across one window would close into a wall of colour, so they get thinner.
     const thinner = Math.min(1, (LINES_A_ROW * height) / this.rowHeight / Math.max(seen, 1));
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    pen.strokeStyle = getComputedStyle(this.title).color;
+    this.stroke(pen, positive, this.signed() ? SIGNS.positive : getComputedStyle(this.title).color, thinner, width);
+    this.stroke(pen, negative, SIGNS.negative, thinner, width);
+    pen.globalAlpha = 1;
+  }
+
+  stroke(pen, steps, colour, thinner, width) {
+    pen.strokeStyle = colour;
     steps.forEach((ends, step) => {
       if (!ends.length) return;
       pen.globalAlpha = Math.max(this.opacity(step / OPACITIES), 0.03);
@@ -126,7 +142,6 @@ class LinesPanel {
       }
       pen.stroke();
     });
-    pen.globalAlpha = 1;
   }
 
   highlight(selected, hovered) {
@@ -159,6 +174,10 @@ class LinesPanel {
     this.host.pinned = side;
     this.host.pick(this.name, side === "query" ? index : null, side === "key" ? index : null);
   }
-}
 
-const lineNumber = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));
+  /** A weight to three places, anything else to three digits. */
+  number(value) {
+    if (this.spec.of.role !== "weights") return formatNumber(value, 3);
+    return value > 0 && value < 0.0005 ? "<0.001" : value.toFixed(3);
+  }
+}
