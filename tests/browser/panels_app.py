@@ -1,6 +1,7 @@
 """A small app around the component `panels`, for test_panels.py, which checks it against the same arrays.
 
-The address chooses: ?tokens=6 (how many), &empty=3 (a query that may attend to nothing).
+The address chooses: ?tokens=6 (how many), &empty=3 (a query that may attend to nothing),
+&lines=raw (whose lines are drawn).
 """
 
 import json
@@ -75,7 +76,7 @@ def main():
             ),
             Symbol("softmax"),
             Matrix("weights", "A", weights, role="weights", allowed=mask, **square),
-            Lines("lines", "Who reads whom"),
+            Lines("lines", "Who reads whom", of=st.query_params.get("lines", "weights")),
             Bars("bars", "Weights of one query"),
         ],
         key="head",

@@ -117,6 +117,23 @@ def test_choices_hold_on_every_page(page, app_url):
     assert chosen(page) == expected | {"Query": "6", "Key": "2"}
 
 
+@pytest.mark.parametrize("wait_ms", [0, 60, 150])
+def test_page_sidebar_and_address_agree_after_a_click_and_at_once_another_page(page, app_url, wait_ms):
+    """The page may come before the click is heard, but then nobody may believe that it was."""
+    open_page(page, link(app_url, prompt=PROMPT, layer=2, head=5, query=5, key=3))
+    page.get_by_role("button", name=re.compile("^Layer 3, head 1")).click()
+    page.wait_for_timeout(wait_ms)
+    page.get_by_role("link", name="Inside a head").click()
+    said = page.get_by_text(re.compile("^All that layer"))
+    expect(said).to_be_visible()
+    settle(page)
+    seen = re.match(r"All that layer (\d), head (\d) computes", said.inner_text()).groups()
+    assert seen in {("2", "5"), ("3", "1")}
+    address = parse_qs(urlsplit(page.url).query)
+    assert (*address["layer"], *address["head"]) == seen
+    assert (chosen(page)["Layer"], chosen(page)["Head"]) == seen
+
+
 def test_the_keyboard_chooses_head_and_cell(page, app_url):
     open_page(page, link(app_url, prompt=PROMPT, layer=1, head=1, query=5, key=3))
     page.get_by_role("button", name=re.compile("^Layer 1, head 1")).focus()

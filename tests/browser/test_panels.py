@@ -274,6 +274,23 @@ def test_a_token_pointed_at_shows_its_lines_and_weights_alone(head):
     assert framed(head, "weights", "hovered", "column") == 4
 
 
+def test_lines_of_scores_are_on_their_scale_and_show_the_sign(page, app):
+    open_page(page, f"{app}/?lines=raw")
+    lines = panel(page, "lines")
+    expect(lines).to_contain_text("red above 0 and blue below")
+    lines.locator(".query-side .row").nth(2).hover()
+    texts = lines.locator(".key-side .row .number").all_inner_texts()
+    assert [number(text) for text in texts] == pytest.approx(RAW[2], rel=6e-3)
+    assert (line_ink(page)[1] > 0).all()  # of scores nothing is masked, and a negative one has its line
+    hues = lines.locator("canvas").evaluate(
+        """canvas => { const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+             let red = 0, blue = 0;
+             for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 60) data[i] > data[i + 2] ? red++ : blue++;
+             return [red > 0, blue > 0]; }"""
+    )
+    assert hues == [bool((RAW[2] > 0).any()), bool((RAW[2] < 0).any())]
+
+
 def test_a_click_on_a_token_pins_its_lines_and_a_second_lets_go(head):
     query = panel(head, "lines").locator(".query-side .row").nth(0)
     query.click()
