@@ -31,6 +31,9 @@ def main() -> None:
     if arguments.text_steps is not None:
         recipe = recipe.with_text_steps(arguments.text_steps)
     beginnings, ends = split_books(_read(arguments.text))
+    if arguments.start and not (folder / TOKENIZER_FILE).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        Tokenizer.load(arguments.start).save(folder)  # its weights know these tokens only
     tokenizer = _tokenizer(folder, beginnings, recipe.config.vocab_size)
     stream = encode_books(beginnings, tokenizer)
     training = Training(recipe, stream, folder / "training")

@@ -176,6 +176,7 @@ def test_a_finished_checkpoint_can_be_started_from(train, tmp_path, capsys):
     train(STORY, "--start", str(first), "--out", str(further))
     assert "Starting at step 6" in capsys.readouterr().out
     assert not torch.equal(load_file(further / WEIGHTS_FILE)["tokens.weight"], before["tokens.weight"])
+    assert (further / TOKENIZER_FILE).read_bytes() == (first / TOKENIZER_FILE).read_bytes()
 
 
 def test_a_checkpoint_of_another_shape_is_no_start(train, tmp_path, monkeypatch):
