@@ -5,6 +5,7 @@ D = C/H head width, L layers, V vocabulary, F feed-forward width.
 """
 
 from viz_model.attention import attend
+from viz_model.cache import KVCache
 from viz_model.checkpoints import catalogue, load
 from viz_model.errors import (
     CheckpointError,
@@ -16,6 +17,7 @@ from viz_model.errors import (
     TrainingError,
     VizError,
 )
+from viz_model.generation import Step
 from viz_model.hooks import capture, edit, site
 from viz_model.model import Model
 from viz_model.trace import Trace
@@ -25,10 +27,12 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "EditError",
+    "KVCache",
     "MaskError",
     "Model",
     "PromptError",
     "SiteError",
+    "Step",
     "Trace",
     "TrainingError",
     "Transformer",

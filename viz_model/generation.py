@@ -1,60 +1,128 @@
-"""Sampling: logits -> scaled -> cut -> renormalised, one Step a token.
+"""Generation: the prompt in one pass, then one token a pass, each a Step that can be looked at.
 
-Top-k: Fan et al. 2018; top-p (nucleus): Holtzman et al. 2020, §3.1.
+With a cache a step reads one token; without one it reads everything again.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from viz_model import costs, masks
+from viz_model.attention import attention_weights, raw_scores
+from viz_model.cache import CacheView, KVCache
 from viz_model.errors import PromptError, VizError
+from viz_model.hooks import capture
+from viz_model.sampling import Sampled, Sampling
 
 if TYPE_CHECKING:
     from viz_model.model import Model
 
 
 @dataclass(frozen=True)
-class Step:
-    """One decoded token: its id and bytes, and the probability it was drawn with."""
+class Candidate:
+    """A token that might be next: its logit, its probability before the cut, whether it stayed, and after it."""
 
     token_id: int
     token: bytes
+    logit: float
+    full_probability: float
+    kept: bool
     probability: float
 
 
-def next_token_probabilities(
-    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
-) -> Tensor:
-    """Logits (V,) -> probabilities (V,), zero for what was cut; temperature 0 is greedy.
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One pass and the token that it chose. Step 0 is the prefill: it reads the whole prompt.
 
-    Cuts to the `top_k` likeliest, then to the smallest set of likeliest tokens that holds `top_p`; of equal
-    ones the smaller id counts as likelier. Raises VizError for a choice that makes no sense.
+    number, ids (all, with the chosen one at the end), token_id and token (its bytes); forced: whether the reader
+    took it instead of what was drawn; sampled: every stage of the drawing.
+    seconds: of the pass. seconds_uncached, largest_difference: of a second pass that reads everything again, and
+    of the logits of both; None unless compared.
+    cache: keys and values of the S tokens that were read so far; None without a cache.
     """
-    _refuse_odd_choices(temperature, top_k, top_p)
-    if temperature == 0:
-        return torch.nn.functional.one_hot(logits.argmax(), len(logits)).to(logits.dtype)
-    # The maximum cancels; without it, and in float32, a temperature near 0 makes infinity of every logit.
-    scaled = (logits.double() - logits.max()) / temperature
-    ordered, order = scaled.sort(descending=True, stable=True)
-    probabilities = ordered[:top_k].softmax(-1)
-    if top_p < 1:
-        before = probabilities.cumsum(-1) - probabilities
-        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
-    full = torch.zeros_like(logits)
-    full[order[:top_k]] = (probabilities / probabilities.sum()).to(full.dtype)
-    return full
 
+    number: int
+    ids: tuple[int, ...]
+    token: bytes
+    forced: bool
+    sampled: Sampled
+    queries: int
+    seconds: float
+    seconds_uncached: float | None
+    largest_difference: float | None
+    cache: CacheView | None
+    model: "Model" = field(repr=False)
+    query_vectors: tuple[Tensor, ...] = field(repr=False)  # of each layer: (H, queries, D)
 
-def _refuse_odd_choices(temperature: float, top_k: int | None, top_p: float) -> None:
-    if not temperature >= 0:
-        raise VizError(f"The temperature is {temperature}; choose 0 (greedy) or more.")
-    if not 0 < top_p <= 1:
-        raise VizError(f"Top-p is {top_p}; choose more than 0 and at most 1.")
-    if top_k is not None and top_k < 1:
-        raise VizError(f"Top-k is {top_k}; choose at least 1.")
+    @property
+    def token_id(self) -> int:
+        return self.ids[-1]
+
+    @property
+    def read(self) -> int:
+        """S, the tokens that had been read when this one was chosen."""
+        return len(self.ids) - 1
+
+    @property
+    def probability(self) -> float:
+        """The probability that it was drawn with; 0 for a forced token that was cut."""
+        return float(self.sampled.probabilities[self.token_id])
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the model says here that the text is at its end."""
+        return self.model.tokenizer is not None and self.token_id == self.model.tokenizer.end_of_text
+
+    def top(self, count: int = 10) -> list[Candidate]:
+        """The likeliest tokens, and the chosen one where it is not among them."""
+        ids = self.sampled.order[:count].tolist()
+        ids += [] if self.token_id in ids else [self.token_id]
+        sampled, texts = self.sampled, self.model.token_bytes(ids)
+        return [
+            Candidate(
+                token,
+                text,
+                float(sampled.logits[token]),
+                float(sampled.full_probabilities[token]),
+                bool(sampled.kept[token]),
+                float(sampled.probabilities[token]),
+            )
+            for token, text in zip(ids, texts, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def scores(self, layer: int, head: int) -> Tensor:
+        """QKᵀ/√D of the tokens that this pass read, over all S: (queries, S). Derived from query and cache."""
+        if self.cache is None:
+            raise VizError("This step was made without a cache, so there are no keys to look at.")
+        config = self.model.config
+        query, key = self.query_vectors[layer][head], self.cache.key(layer)[config.kv_head(head)]
+        return raw_scores(query[None], key[None])[0] * config.d_head**-0.5
+
+    @torch.inference_mode()
+    def weights(self, layer: int, head: int) -> Tensor:
+        """Softmax of the scores over the tokens up to each query: (queries, S)."""
+        scores, positions = self.scores(layer, head), torch.arange(self.read)
+        return attention_weights(scores, masks.causal(positions[-self.queries :], positions))
+
+    @property
+    def flops_cached(self) -> int:
+        """Of this pass by formula: the new tokens only."""
+        return costs.flops(self.model.config, self.queries, self.read)
+
+    @property
+    def flops_uncached(self) -> int:
+        """Of a pass that reads everything again, by formula."""
+        return costs.flops(self.model.config, self.read, self.read)
+
+    @property
+    def cache_bytes(self) -> int:
+        """2·L·G·D·S·bytes, to hold beside `cache.nbytes`, which is measured; 4 bytes a number."""
+        return costs.cache_bytes(self.model.config, self.read)
 
 
 def generate(
@@ -65,33 +133,90 @@ def generate(
     top_k: int | None = None,
     top_p: float = 1.0,
     seed: int = 0,
+    *,
+    cache: bool = True,
+    compare: bool = False,
+    forced: Mapping[int, int] | None = None,
+    kept: Sequence[Step] = (),
 ) -> Iterator[Step]:
-    """Continue the prompt, a Step a token, until the end-of-text token or `max_new_tokens`.
+    """Continue the prompt, a Step a token, to `max_new_tokens` of them or the end-of-text token.
 
-    Raises before the first step: PromptError when prompt and new tokens do not fit the context together, and
-    for a model that is not decoder-only; VizError for a choice that makes no sense.
+    cache: whether what was read stays, so that a step reads one token. compare: also make every pass without a
+    cache, and measure both. forced: ids that are taken at steps of these numbers, instead of what was drawn.
+    kept: the first steps of an earlier run on the same prompt, to go on after them; they are not yielded again.
+
+    Raises, before the first step, PromptError for a prompt that cannot be read and for a model that is not
+    decoder-only, VizError for a choice that makes no sense; and PromptError in place of the step that would read
+    more than the context holds, when the steps before it have been given.
     """
-    _refuse_odd_choices(temperature, top_k, top_p)
+    sampling = Sampling(temperature, top_k, top_p, seed)
     if model.config.layout != "decoder-only":
         raise PromptError(f"{model.name} reads in both directions, so it has no next token to draw.")
     ids = model.encode(prompt)
-    if len(ids) + max_new_tokens > model.config.context_length:
-        raise PromptError(
-            f"{len(ids):,} tokens and {max_new_tokens:,} new ones are more than the "
-            f"{model.config.context_length:,} that {model.name} can hold. Shorten the prompt or "
-            "ask for fewer."
-        )
-    return _steps(model, ids, max_new_tokens, (temperature, top_k, top_p), seed)
+    for token in (forced or {}).values():
+        model.encode([token])  # refuses what is no token
+    if kept and list(kept[0].ids[: kept[0].read]) != ids:
+        raise VizError("The steps to go on from belong to another prompt. Begin anew.")
+    if kept and cache and kept[-1].cache is None:
+        raise VizError("The steps to go on from were made without a cache. Begin anew.")
+    return _steps(model, ids, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
 
 
-def _steps(model, ids: list[int], max_new_tokens: int, choices: tuple, seed: int) -> Iterator[Step]:
-    random = torch.Generator().manual_seed(seed)
-    for _ in range(max_new_tokens):
-        with torch.inference_mode():
-            logits = model.transformer(torch.tensor([ids]))[0]  # (V,)
-            probabilities = next_token_probabilities(logits, *choices)
-            token = int(torch.multinomial(probabilities, 1, generator=random))
-        if model.tokenizer is not None and token == model.tokenizer.end_of_text:
+def _steps(model, ids, max_new_tokens, sampling, cached, compare, forced, kept) -> Iterator[Step]:
+    prompt_length = len(ids)
+    capacity = min(prompt_length + max_new_tokens, model.config.context_length)
+    cache = None
+    if cached:
+        cache = KVCache(model.config, capacity)
+        if kept:
+            cache = KVCache.from_view(model.config, kept[-1].cache, max(capacity, kept[-1].cache.length))
+    ids = list(kept[-1].ids) if kept else ids
+    if kept and kept[-1].is_end:
+        return
+    for number in range(len(kept), max_new_tokens):
+        _refuse_full_context(model, ids, number, max_new_tokens)
+        step = _step(model, ids, number, sampling, cache, compare, forced.get(number))
+        yield step
+        if step.is_end:
             return
-        ids = [*ids, token]
-        yield Step(token, model.token_bytes([token])[0], float(probabilities[token]))
+        ids = list(step.ids)
+
+
+def _step(model, ids: list[int], number: int, sampling, cache: KVCache | None, compare: bool, forced) -> Step:
+    new = ids if cache is None else ids[cache.length :]
+    with torch.inference_mode(), capture("*.q") as found:
+        start = time.perf_counter()
+        logits = model.transformer(torch.tensor([new]), cache=cache)[0]  # (V,)
+        seconds = time.perf_counter() - start
+    seconds_uncached = largest_difference = None
+    if compare:
+        with torch.inference_mode():
+            start = time.perf_counter()
+            uncached = model.transformer(torch.tensor([ids]))[0]
+            seconds_uncached = time.perf_counter() - start
+        largest_difference = float((logits - uncached).abs().max())
+    sampled = Sampled(logits, sampling, sampling.draw(number))
+    token = sampled.token_id if forced is None else forced
+    return Step(
+        number=number,
+        ids=(*ids, token),
+        token=model.token_bytes([token])[0],
+        forced=forced is not None,
+        sampled=sampled,
+        queries=len(new),
+        seconds=seconds,
+        seconds_uncached=seconds_uncached,
+        largest_difference=largest_difference,
+        cache=None if cache is None else cache.view(),
+        model=model,
+        query_vectors=tuple(found[f"blocks.{layer}.attn.q"][0] for layer in range(model.config.n_layers)),
+    )
+
+
+def _refuse_full_context(model, ids: list[int], made: int, wanted: int) -> None:
+    longest = model.config.context_length
+    if len(ids) > longest:
+        raise PromptError(
+            f"The context is full: {model.name} reads at most {longest:,} tokens, so it stops after {made:,} of the "
+            f"{wanted:,} new ones. Shorten the prompt to go on."
+        )

@@ -60,8 +60,8 @@ def _arguments() -> argparse.Namespace:
     text = "books with a blank line between, one paragraph a line"
     parser.add_argument("--text", type=Path, required=True, help=text)
     parser.add_argument("--out", type=Path, help="the checkpoint folder; default checkpoints/RECIPE")
-    parser.add_argument("--text-steps", type=int, help="steps of the text stage, where not the recipe's")
-    parser.add_argument("--start", type=Path, help="a finished checkpoint: its weights, then the text stage only")
+    parser.add_argument("--text-steps", type=int, help="steps of the last text stage, where not the recipe's")
+    parser.add_argument("--start", type=Path, help="a finished checkpoint: its weights, then the last text stage only")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     return parser.parse_args()
 

@@ -79,7 +79,7 @@ def random_loss(model: vm.Model) -> float:
 def continued(model: vm.Model, prompt: str = STORY, **choices) -> str:
     """The prompt and what the model makes of it, as text."""
     choices = {"max_new_tokens": 80, "temperature": 0.7, "top_k": 40, "seed": 0} | choices
-    pieces = [step.token for step in model.generate(prompt, **choices)]
+    pieces = [step.token for step in model.generate(prompt, **choices) if not step.is_end]
     return prompt + b"".join(pieces).decode(errors="replace")
 
 

@@ -74,17 +74,17 @@ class Training:
         in_matrices = {id(p) for p in matrices}
         others = [p for p in self.model.parameters() if id(p) not in in_matrices]
         self.optimizers = (
-            Muon(matrices, lr=0.0, weight_decay=0.01),
+            Muon(matrices, lr=0.0),
             torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.98), weight_decay=0.0),
         )
         self.curve: list[tuple[int, str, float]] = []
 
     def start_from(self, model: Transformer) -> None:
-        """Take the weights of a finished model and begin at the text stage; what optimizers know is not in them."""
+        """Take the weights of a finished model and begin at the last text stage, with fresh optimizers."""
         if model.config != self.recipe.config:
             raise TrainingError("The model to start from has another shape than the recipe's. Choose its own recipe.")
         self.model.load_state_dict(model.state_dict())
-        self.step = self.recipe.first_step("text")
+        self.step = self.recipe.first_text_step()
 
     def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY) -> None:
         """Take the steps that are left; `report` is called every so many steps, the state saved too."""
@@ -112,6 +112,7 @@ class Training:
         for optimizer, rate in zip(self.optimizers, (stage.matrix_rate, stage.rate), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * share
+        self.optimizers[0].param_groups[0]["weight_decay"] = stage.weight_decay
         loss = stage_loss(self.model, stage, self.stream, random)
         if not loss.isfinite():
             raise TrainingError(f"The loss of step {self.step} is {loss.item()}: lower its stage's rates.")

@@ -1,5 +1,8 @@
 """The loss of one batch for each objective of a recipe; mean over the targets that count, in nats."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -28,7 +31,27 @@ def stage_loss(model: Transformer, stage: Stage, stream: np.ndarray, random: np.
     batch = text_batch(stream, stage.rows, stage.length, random)
     if stage.copy_rows:
         batch = joined(batch, repeated_batch(ordinary, stage.copy_rows, stage.length, random))
-    return next_token_loss(model, batch)
+    with dropped_out(stage.dropout, seed=int(random.integers(2**31))):
+        return next_token_loss(model, batch)
+
+
+@contextmanager
+def dropped_out(share: float, seed: int) -> Iterator[None]:
+    """Dropout (Srivastava et al. 2014) of what each half of a block writes to the residual stream.
+
+    That share of its numbers is set to zero and the rest divided by 1 - share, so that the mean stays.
+    """
+    if not share:
+        yield
+        return
+    generator = torch.Generator().manual_seed(seed)
+
+    def drop(written: Tensor) -> Tensor:
+        kept = torch.empty_like(written).bernoulli_(1 - share, generator=generator)
+        return written * (kept / (1 - share))
+
+    with edit({"blocks.*.attn.out": drop, "blocks.*.ffn.out": drop}):
+        yield
 
 
 def next_token_loss(model: Transformer, batch: Batch) -> Tensor:

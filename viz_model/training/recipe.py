@@ -8,7 +8,8 @@ echo       the first heads of block 0, by what they alone write, name the token 
 induction  the first heads of block 1 look at the token after the earlier copy of a repeated segment, and
            name it: these are induction heads, built upon the others.
 copy       the whole model continues the second copy of a random segment.
-text       rows of text, and a few of random repeats to the end, so that the circuit is not forgotten.
+text       rows of text, and a few of random repeats to the end, so that the circuit is not forgotten. A text
+           that is read several times is learned by heart unless weights decay and blocks drop out.
 """
 
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ class Stage:
     matrix_rate: float = 0.02  # Muon, weight matrices of the blocks
     rate: float = 0.002  # AdamW, embeddings, norms and biases
     warm_up: int = 30
+    weight_decay: float = 0.01  # of the weight matrices of the blocks
+    dropout: float = 0.0  # share of what each half of a block writes that is set to zero, the rest scaled up
     decay: float = 0.0  # share of the stage, at its end, in which the rates fall to a twentieth
 
 
@@ -54,18 +57,21 @@ class Recipe:
             step -= stage.steps
         raise TrainingError(f"The recipe has {self.steps} steps only.")
 
-    def first_step(self, objective: str) -> int:
-        """The step, counted over all stages, at which the first stage of this objective begins."""
-        step = 0
-        for stage in self.stages:
-            if stage.objective == objective:
-                return step
-            step += stage.steps
-        raise TrainingError(f"The recipe has no stage '{objective}'.")
+    def last_text_stage(self) -> int:
+        """Which of the stages is the last one on text; TrainingError where there is none."""
+        on_text = [number for number, stage in enumerate(self.stages) if stage.objective == "text"]
+        if not on_text:
+            raise TrainingError("The recipe has no stage 'text'.")
+        return on_text[-1]
+
+    def first_text_step(self) -> int:
+        """The step, counted over all stages, at which the last stage on text begins."""
+        return sum(stage.steps for stage in self.stages[: self.last_text_stage()])
 
     def with_text_steps(self, steps: int) -> "Recipe":
-        """The same with a shorter or longer text stage."""
-        stages = (replace(stage, steps=steps) if stage.objective == "text" else stage for stage in self.stages)
+        """The same with a shorter or longer last stage on text."""
+        stages = list(self.stages)
+        stages[self.last_text_stage()] = replace(stages[self.last_text_stage()], steps=steps)
         return replace(self, stages=tuple(stages))
 
 
@@ -77,6 +83,7 @@ TINY_GPT = Recipe(
         Stage("induction", steps=150, rows=4, length=256, matrix_rate=0.01),
         Stage("copy", steps=100, rows=8, length=256, matrix_rate=0.005),
         Stage("text", steps=4250, rows=8, length=256, copy_rows=1, warm_up=100, decay=0.6),
+        Stage("text", 6000, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1, dropout=0.1),
     ),
 )
 

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from viz_model.attention import attend
+from viz_model.cache import LayerCache
 from viz_model.hooks import site
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.positions import rotate
@@ -35,7 +36,7 @@ class Attention(nn.Module):
         self.value = nn.Linear(config.d_model, kv_width, bias=config.bias)
         self.output = nn.Linear(config.d_model, config.d_model, bias=config.bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None, angles: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, angles: Tensor | None, cache: LayerCache | None = None) -> Tensor:
         width = self.config.d_head
         query = self.query(x).unflatten(-1, (-1, width)).transpose(1, 2)  # (B,T,C) -> (B,H,T,D)
         key = self.key(x).unflatten(-1, (-1, width)).transpose(1, 2)  # (B,G,T,D)
@@ -43,6 +44,8 @@ class Attention(nn.Module):
         if angles is not None:
             query = rotate(site(f"{self.name}.q_pre", query), angles, self.config.rotary_pairs)
             key = rotate(site(f"{self.name}.k_pre", key), angles, self.config.rotary_pairs)
+        if cache is not None:
+            key, value = cache.append(key, value)  # (B,G,T,D) -> (B,G,S,D), with all tokens before
         mixed = attend(query, key, value, mask=mask, name=self.name)
         joined = mixed.transpose(1, 2).flatten(-2)  # (B,H,T,D) -> (B,T,C): heads side by side
         return site(f"{self.name}.out", self.output(joined))
@@ -85,14 +88,14 @@ class Block(nn.Module):
         self.attn = Attention(config, f"{name}.attn")
         self.ffn = FeedForward(config, f"{name}.ffn")
 
-    def forward(self, x: Tensor, mask: Tensor | None, angles: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None, angles: Tensor | None, cache: LayerCache | None = None) -> Tensor:
         x = site(f"{self.name}.resid_pre", x)
         if self.pre_norm:
-            x = x + self.attn(self._norm1(x), mask, angles)
+            x = x + self.attn(self._norm1(x), mask, angles, cache)
             x = site(f"{self.name}.resid_mid", x)
             x = x + self.ffn(self._norm2(x))
         else:
-            x = self._norm1(x + self.attn(x, mask, angles))
+            x = self._norm1(x + self.attn(x, mask, angles, cache))
             x = site(f"{self.name}.resid_mid", x)
             x = self._norm2(x + self.ffn(x))
         return site(f"{self.name}.resid_post", x)

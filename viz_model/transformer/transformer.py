@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from viz_model import masks
+from viz_model.cache import KVCache
+from viz_model.errors import VizError
 from viz_model.hooks import site
 from viz_model.transformer.block import Block, make_norm
 from viz_model.transformer.config import TransformerConfig
@@ -35,6 +37,7 @@ class Transformer(nn.Module):
         *,
         mask: Tensor | None = None,
         padding: Tensor | None = None,
+        cache: KVCache | None = None,
         logits: str = "last",
     ) -> Tensor:
         """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V).
@@ -42,8 +45,10 @@ class Transformer(nn.Module):
         mask: booleans broadcastable to (B,H,T,T), True where a query may attend; None is the layout's own.
         padding: booleans (B,T), True at padding tokens: nobody attends to them, and positions count the
         real tokens only, so that padding changes no result.
+        cache: what was read before; `ids` come after it, are added to it, and attend to S tokens, all in all.
+            Raises VizError for a layout that is not decoder-only, with padding, and where it is full.
         """
-        hidden = self.hidden(ids, mask=mask, padding=padding)
+        hidden = self.hidden(ids, mask=mask, padding=padding, cache=cache)
         if logits == "last":
             last = -1 if padding is None else masks.last_real(~padding)
             hidden = hidden[torch.arange(len(ids)), last]  # (B,T,C) -> (B,C)
@@ -55,22 +60,38 @@ class Transformer(nn.Module):
         *,
         mask: Tensor | None = None,
         padding: Tensor | None = None,
+        cache: KVCache | None = None,
         n_blocks: int | None = None,
     ) -> Tensor:
         """Token ids (B,T) -> the normalised end of the residual stream (B,T,C).
 
         n_blocks: stop after so many blocks; what stands in the stream there can be unembedded too.
         """
+        if cache is not None:
+            self._refuse_cache(cache, ids, padding, n_blocks)
         length = ids.shape[-1]
-        mask = masks.named(self.config.mask, length, ids.device) if mask is None else mask
         positions = torch.arange(length, device=ids.device)
+        if cache is not None:
+            positions = positions + cache.length
+            every = torch.arange(cache.length + length, device=ids.device)
+            mask = masks.causal(positions, every) if mask is None else mask  # (T,S)
+        mask = masks.named(self.config.mask, length, ids.device) if mask is None else mask
         if padding is not None:
             mask = masks.with_padding(mask, ~padding)
             positions = masks.positions_of(~padding)
         x, angles = self._embed(ids, positions), self._angles(positions)
-        for block in self.blocks[:n_blocks]:
-            x = block(x, mask, angles)
+        for layer, block in enumerate(self.blocks[:n_blocks]):
+            x = block(x, mask, angles, None if cache is None else cache.layer(layer))
+        if cache is not None:
+            cache.length += length
         return site("final_norm", self.final_norm(x))
+
+    def _refuse_cache(self, cache: KVCache, ids: Tensor, padding: Tensor | None, n_blocks: int | None) -> None:
+        if self.config.layout != "decoder-only":
+            raise VizError("A cache serves causal models only: here the tokens before change with each new one.")
+        if padding is not None or n_blocks is not None:
+            raise VizError("A cache is filled by passes through all blocks and without padding.")
+        cache.refuse_overflow(ids.shape[-1])
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """(…,C) -> logits (…,V)."""
