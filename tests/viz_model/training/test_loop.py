@@ -23,7 +23,7 @@ RECIPE = Recipe(
         Stage("echo", steps=3, rows=2, length=16, warm_up=2),
         Stage("induction", steps=3, rows=2, length=16, warm_up=2),
         Stage("copy", steps=3, rows=2, length=16, warm_up=2),
-        Stage("text", steps=6, rows=2, length=16, copy_rows=1, warm_up=2, decay=0.5),
+        Stage("text", steps=6, rows=2, length=16, copy_rows=1, warm_up=2, decay=0.5, dropout=0.2),
     ),
 )
 STREAM = np.tile(np.arange(29, dtype=np.uint16), 12)
@@ -182,6 +182,16 @@ def test_the_rates_of_a_stage_reach_their_optimizers(tmp_path):
     seen = []
     training.run(lambda progress: seen.append([o.param_groups[0]["lr"] for o in training.optimizers]), every=1)
     np.testing.assert_allclose(seen, np.outer([0.25, 0.5, 0.75, 1], [0.3, 0.01]))
+
+
+def test_weight_decay_is_that_of_the_stage_and_of_matrices_alone(tmp_path):
+    stages = tuple(Stage("copy", 2, 2, 16, weight_decay=decay) for decay in (0.3, 0.05))
+    training = Training(Recipe(CONFIG, stages), STREAM, tmp_path)
+    seen = []
+    training.run(
+        lambda progress: seen.append([o.param_groups[0]["weight_decay"] for o in training.optimizers]), every=1
+    )
+    assert seen == [[0.3, 0.0], [0.3, 0.0], [0.05, 0.0], [0.05, 0.0]]
 
 
 def test_every_weight_has_one_optimizer_and_matrices_of_blocks_have_muon(tmp_path):

@@ -10,7 +10,7 @@ from tests.viz_model.models import VOCABULARY, small_model
 from viz_model.hooks import capture
 from viz_model.training import objectives
 from viz_model.training.data import IGNORED, Batch, repeated_batch, text_batch
-from viz_model.training.objectives import echo_loss, induction_loss, next_token_loss, stage_loss
+from viz_model.training.objectives import dropped_out, echo_loss, induction_loss, next_token_loss, stage_loss
 from viz_model.training.recipe import Stage
 
 MODEL = small_model()
@@ -110,6 +110,34 @@ def test_each_stage_has_its_own_loss(monkeypatch):
     stage = Stage("text", steps=1, rows=3, length=20, copy_rows=2)
     close(stage_loss(MODEL, stage, STREAM, drawn(5)), next_token(both))
     close(stage_loss(MODEL, Stage("text", steps=1, rows=3, length=20), STREAM, drawn(5)), next_token(text))
+
+
+def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():
+    ids, share = torch.from_numpy(drawn().integers(0, ORDINARY, (8, 20))), 0.25
+    written = ("blocks.0.attn.out", "blocks.1.ffn.out")
+    with capture(*written) as plain:
+        MODEL(ids)
+    with dropped_out(share, seed=1), capture(*written) as dropped:
+        MODEL(ids)
+    lost = dropped[written[0]] == 0
+    assert float(lost.float().mean()) == pytest.approx(share, abs=4 * (share * (1 - share) / lost.numel()) ** 0.5)
+    torch.testing.assert_close(dropped[written[0]][~lost], plain[written[0]][~lost] / (1 - share))
+    assert float((dropped[written[1]] == 0).float().mean()) == pytest.approx(share, abs=0.05)
+
+
+def test_dropout_follows_its_seed_and_none_changes_nothing():
+    ids = torch.from_numpy(drawn().integers(0, ORDINARY, (2, 9)))
+
+    def logits(share, seed):
+        with dropped_out(share, seed):
+            return MODEL(ids)
+
+    assert torch.equal(logits(0.1, 3), logits(0.1, 3))
+    assert not torch.equal(logits(0.1, 3), logits(0.1, 4))
+    assert torch.equal(logits(0.0, 3), MODEL(ids))
+    stages = [Stage("text", steps=1, rows=3, length=20, dropout=share) for share in (0.0, 0.5)]
+    whole, dropped = (stage_loss(MODEL, stage, STREAM, drawn(5)) for stage in stages)
+    assert not torch.isclose(whole, dropped)
 
 
 def test_gradients_reach_the_heads_that_are_asked_for_and_no_other():

@@ -34,6 +34,18 @@ def test_a_longer_text_stage_changes_no_other():
     assert (longer.config, longer.seed) == (RECIPE.config, RECIPE.seed)
 
 
+def test_of_two_text_stages_the_last_is_the_one_that_is_gone_on_with():
+    recipe = Recipe(small_config(), (Stage("text", 4, 1, 8), Stage("text", 6, 1, 8, dropout=0.1)))
+    assert recipe.first_text_step() == 4
+    longer = recipe.with_text_steps(9)
+    assert longer.stages == (recipe.stages[0], Stage("text", 9, 1, 8, dropout=0.1))
+
+
+def test_a_recipe_without_text_says_so():
+    with pytest.raises(TrainingError, match="no stage 'text'"):
+        Recipe(small_config(), (Stage("copy", 2, 1, 8),)).with_text_steps(3)
+
+
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_every_recipe_fits_its_own_model(recipe):
     for stage in recipe.stages:
