@@ -1,0 +1,55 @@
+"""The diagram of shapes by itself, of the model that the address names: for what no bundled model has."""
+
+import streamlit as st
+
+from viz_model.shapes import block_nodes, outer_nodes, sizes
+from viz_model.transformer import TransformerConfig
+from viz_ui.components.shape_diagram import Card, Diagram, shape_diagram
+from viz_ui.shape_layout import around, axes, letters, placed
+
+SMALL = {"n_heads": 8, "d_model": 64, "vocab_size": 1000, "context_length": 128}
+MODELS = {
+    "rotary": {
+        "n_layers": 24,
+        "position": "rotary",
+        "activation": "swiglu",
+        "n_kv_heads": 2,
+        "norm": "rms",
+        "bias": False,
+    }
+    | {"tied_unembedding": False},
+    "post": {"n_layers": 12, "norm_place": "post", "layout": "encoder-only", "embedding_norm": True},
+    "many": {"n_layers": 48},
+}
+
+st.set_page_config(layout="wide")
+config = TransformerConfig(**SMALL | MODELS[st.query_params.get("model", "rotary")])
+chosen = st.session_state.get("tensor", "attn.k")
+block, length = st.session_state.get("block", 3), 9
+
+
+def pick(kind, which):
+    st.session_state[kind] = which
+
+
+nodes = block_nodes(config, block, length)
+tensors, adds, edges = placed(nodes)
+[node] = [node for node in (*outer_nodes(config, length), *nodes) if node.local == chosen]
+rows = [(parameter.name, axes(parameter), parameter.count) for parameter in node.parameters]
+shape_diagram(
+    Diagram(
+        letters(sizes(config, length)),
+        around(outer_nodes(config, length)),
+        config.n_layers,
+        block,
+        "words",
+        tensors,
+        adds,
+        edges,
+        chosen,
+        Card(node.title, node.line, [("numbers", f"{node.count:,}")], rows),
+    ),
+    key="diagram",
+    on_pick=pick,
+)
+st.text(f"block {block}, tensor {chosen}")

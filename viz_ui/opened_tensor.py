@@ -1,0 +1,143 @@
+"""One tensor of the pass, opened: what is said of it, and the part of it that is drawn."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from viz_model.node_values import NodeValues
+from viz_model.shapes import Node
+from viz_ui.components.panels import Matrix
+from viz_ui.components.shape_diagram import Card
+from viz_ui.shape_layout import ROLE_OF, axes
+from viz_ui.text import number, shown
+from viz_ui.view import View
+
+WIDEST, WINDOW = 256, 128  # a tensor with more columns than the first is drawn so many columns at a time
+HIGHEST, IN_ORDER = "the highest of the query", "in order"
+SOURCE = "Vaswani et al. 2017, “Attention Is All You Need”, §3"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A node, its values in this pass, and which of its heads is drawn (None where it has no head axis)."""
+
+    node: Node
+    values: NodeValues
+    head: int | None
+
+    def words(self, view: View, columns: np.ndarray) -> str:
+        """What of the tensor is drawn, and how it came about."""
+        node, cut = self.node, len(columns) < self.node.shape[-1]
+        parts = []
+        if self.head is not None:
+            letter = node.axes[1]
+            kind = "head" if letter == "H" else "key/value head"
+            parts.append(f"{kind} {self.head} of {self.values.heads} ({letter}), that of the sidebar")
+        if cut:
+            parts.append(f"{len(columns)} of {node.shape[-1]:,} columns ({node.axes[-1]})")
+        drawn = f"Drawn: {', '.join(parts)}; the statistics are of all {node.count:,} numbers. " if parts else ""
+        if self.values.derived:
+            made = "Derived from the held Q, K and mask, head by head. "
+        elif node.local == "attn.joined":
+            made = "The mixed values of the pass, heads side by side. "
+        else:
+            made = "Captured in a pass of this prompt. "
+        return f"{drawn}{made}{SOURCE}."
+
+
+def opened_tensor(view: View, node: Node) -> Opened:
+    """The node with its values, kept for this visitor."""
+    mask = hashlib.sha256(np.packbits(view.trace.mask(0).numpy()).tobytes()).hexdigest()
+    values = _node_values(view, node, view.model.name, view.prompt, mask, node.name)
+    head = None
+    if values.heads > 1 or len(node.shape) == 4:
+        head = view.head if node.axes[1] == "H" else view.trace.config.kv_head(view.head)
+    return Opened(node, values, head)
+
+
+@st.cache_resource(scope="session", max_entries=4, show_spinner="One more pass for this tensor …")
+def _node_values(_view: View, _node: Node, model: str, prompt: str, mask: str, name: str) -> NodeValues:
+    return NodeValues(_view.model, _view.trace, _node)
+
+
+def card(opened: Opened) -> Card:
+    """What the diagram says of it: the line, the statistics, the parameters."""
+    node, found = opened.node, opened.values.statistics
+    shape = f"({', '.join(node.axes)}) = ({', '.join(f'{size:,}' for size in node.shape)})"
+    facts = [("mean", number(found.mean)), ("std", number(found.std)), ("min", number(found.minimum))]
+    facts += [("max", number(found.maximum)), ("norm √Σx²", number(found.norm))]
+    if node.name == "ids":
+        facts = [("smallest", f"{found.minimum:,.0f}"), ("largest", f"{found.maximum:,.0f}")]
+    if node.local == "attn.mask":
+        facts = [("permitted", f"{round(found.mean * found.count):,} of {found.count:,} cells")]
+    kind = {8: "int64", 1: "booleans"}.get(node.number_bytes, "float32")
+    facts.append(("numbers", f"{node.count:,} × {node.number_bytes} B ({kind}) = {node.nbytes:,} B"))
+    if node.parameters:
+        facts.append(("parameters θ", f"{node.n_parameters:,} × 4 B = {4 * node.n_parameters:,} B"))
+    rows = [(parameter.name, axes(parameter), parameter.count) for parameter in node.parameters]
+    return Card(f"{node.title} {shape}", node.line, facts, rows)
+
+
+def choose_columns(view: View, opened: Opened) -> np.ndarray:
+    """Which columns are drawn: all, or of a wide tensor the reader's part."""
+    width = opened.node.shape[-1]
+    if width <= WIDEST:
+        return np.arange(width)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        order = IN_ORDER
+        if opened.node.name == "logits":
+            order = st.segmented_control(
+                "Columns", (HIGHEST, IN_ORDER), default=HIGHEST, required=True, key="columns", bind="query-params"
+            )
+        if order == HIGHEST:
+            row = opened.values.matrix()[view.query].numpy()
+            return np.argsort(-row, kind="stable")[:WINDOW]
+        first = st.number_input(
+            f"First column (0–{width - WINDOW:,})",
+            0,
+            width - WINDOW,
+            value=None,
+            step=WINDOW,
+            key=f"first_of_{opened.node.axes[-1]}",
+            bind="query-params",
+            placeholder="0",
+            width=220,
+        )
+    return np.arange(first or 0, (first or 0) + WINDOW)
+
+
+def opened_matrix(view: View, opened: Opened, columns: np.ndarray) -> Matrix:
+    """The drawn part as a matrix of tokens × columns."""
+    node, values = opened.node, opened.values.matrix(opened.head or 0).numpy()
+    reads_keys = node.axes[-1] == "S"
+    allowed = view.trace.mask(view.layer).numpy() if node.local in ("attn.mask", "attn.weights") else None
+    sequential = node.local in ("attn.mask", "attn.weights")
+    drawn = values[:, columns].astype(np.float32)
+    names = view.labels if reads_keys else _column_names(view, node, columns)
+    letters = ", ".join(node.axes[-2:])
+    cut = f", {len(columns)} of the columns drawn" if len(columns) < node.shape[-1] else ""
+    return Matrix(
+        node.local,
+        node.title,
+        drawn,
+        view.labels,
+        names,
+        row_axis="key" if node.axes[-2] == "S" else "query",
+        column_axis="key" if reads_keys else "next token" if node.name == "logits" else "feature",
+        caption=f"({letters}) = ({node.shape[-2]:,}, {node.shape[-1]:,}){cut}",
+        role=ROLE_OF.get(node.local, "stream"),
+        scale="sequential" if sequential else "diverging",
+        allowed=allowed,
+        rows_are_queries=node.axes[-2] == "T",
+        rows_are_keys=node.axes[-2] == "S",
+        columns_are_keys=reads_keys,
+    )
+
+
+def _column_names(view: View, node: Node, columns: np.ndarray) -> list[str]:
+    if node.name != "logits":
+        return [str(column) for column in columns]
+    pieces = view.model.token_bytes(columns.tolist())
+    return [f"{column} {shown(piece)}" for column, piece in zip(columns, pieces, strict=True)]
