@@ -54,12 +54,18 @@ def attentions(ids: list[int]) -> np.ndarray:
 
 
 def queries_keys_values(
-    ids: list[int], layer: int, head: int, mask: str = "causal"
+    ids: list[int], layer: int, head: int, mask: str | np.ndarray = "causal"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """q, k and v of one head, each (T,D), in float64: the stream by `transformers`, the rest written out."""
+    """q, k and v of one head, each (T,D), in float64: the stream by `transformers`, the rest written out.
+
+    mask: "causal", "bidirectional", or booleans (T,T), True where a query may attend.
+    """
     with torch.inference_mode():
-        everyone = torch.zeros(1, 1, len(ids), len(ids))  # added to the scores in place of the causal mask
-        given = {"attention_mask": everyone} if mask == "bidirectional" else {}
+        given = {}
+        if not isinstance(mask, str) or mask == "bidirectional":
+            allowed = np.broadcast_to(True if isinstance(mask, str) else mask, (len(ids), len(ids)))
+            added = torch.zeros(1, 1, len(ids), len(ids))  # to the scores, in place of the causal mask
+            given = {"attention_mask": added.masked_fill(~torch.tensor(allowed), torch.finfo(torch.float32).min)}
         states = gpt2()(torch.tensor([ids]), output_hidden_states=True, **given).hidden_states
     stream = states[layer][0].double().numpy()
     weights = {name: tensor.double().numpy() for name, tensor in load_file(FOLDER / "model.safetensors").items()}

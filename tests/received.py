@@ -1,4 +1,4 @@
-"""What the browser gets of the component `panels`, read apart from the code that packs it."""
+"""What the browser gets of the components `panels` and `generation`, read apart from the code that packs it."""
 
 import numpy as np
 
@@ -33,3 +33,15 @@ def received(blob):
             result[item["name"]] = whole.reshape(shape) * item["factor"], mask
     assert body[at:] == sequential_lut().tobytes() + diverging_lut().tobytes()
     return result
+
+
+def received_generation(blob):
+    """What the browser gets of the component `generation`: header, K (S,D), V (S,D), A (S,S)."""
+    header, body = unpack(blob)
+    length, width = len(header["labels"]) - 1, header["width"]
+    floats = np.frombuffer(body, "<f4", 2 * length * width + length * (length + 1) // 2)
+    keys, values = (part.reshape(width, length).T for part in np.split(floats[: 2 * length * width], 2))
+    weights = np.zeros((length, length))
+    weights[np.tril_indices(length)] = floats[2 * length * width :]
+    assert body[floats.nbytes :] == sequential_lut().tobytes() + diverging_lut().tobytes()
+    return header, keys, values, weights

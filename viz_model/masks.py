@@ -22,6 +22,23 @@ def bidirectional(query_positions: Tensor, key_positions: Tensor) -> Tensor:
     return torch.ones(len(query_positions), len(key_positions), dtype=torch.bool, device=key_positions.device)
 
 
+def near(query_positions: Tensor, key_positions: Tensor, width: int) -> Tensor:
+    """Keys less than `width` positions away from the query, on either side. (T,), (S,) -> (T, S) booleans.
+
+    And-ed with `causal`: the query and the width − 1 tokens before it (sliding window attention, Beltagy et
+    al. 2020, "Longformer", §3.1; Jiang et al. 2023, "Mistral 7B", §2).
+    """
+    return (query_positions[:, None] - key_positions[None, :]).abs() < width
+
+
+def prefix(query_positions: Tensor, key_positions: Tensor, length: int) -> Tensor:
+    """The first `length` keys for every query, the others causally. (T,), (S,) -> (T, S) booleans.
+
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning" (T5), §3.2.1, "causal with prefix".
+    """
+    return causal(query_positions, key_positions) | (key_positions[None, :] < length)
+
+
 def named(name: str, length: int, device: torch.device | None = None) -> Tensor:
     """The mask of that name over a prompt of `length` tokens: (T, T) booleans.
 

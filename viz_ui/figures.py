@@ -80,6 +80,44 @@ def matrix_figure(
     return figure
 
 
+def query_lines_figure(
+    labels: list[str],
+    lines: dict[str, tuple[np.ndarray, str]],
+    *,
+    axis: str,
+    theme: Theme,
+    height: int = 320,
+) -> go.Figure:
+    """Numbers of each query as lines, one for each name in `lines`: (T,) numbers, NaN for none, and a CSS colour.
+
+    Every second one has hollow marks and dashes, so that they are told apart without colour.
+    """
+    figure = go.Figure()
+    for n, (name, (numbers, colour)) in enumerate(lines.items()):
+        figure.add_scatter(
+            x=np.arange(len(labels)),
+            y=numbers,
+            name=escape(name),
+            mode="lines+markers" if len(labels) <= 64 else "lines",
+            line={"color": colour, "width": 2, "dash": "dash" if n % 2 else "solid"},
+            marker={"size": 7, "symbol": "circle-open" if n % 2 else "circle"},
+            hovertemplate="%{y:.4f}",
+        )
+    figure.update_layout(
+        xaxis=_axis("query", labels, 560) | {"tickangle": -90, "range": [-0.5, len(labels) - 0.5]},
+        yaxis={"title": {"text": escape(axis)}, "rangemode": "tozero", "zeroline": False, "gridcolor": MASKED_GREY},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        hovermode="x unified",
+        height=height,
+        margin={"l": 60, "r": 10, "t": 30, "b": 40 + _text_pixels(labels)},
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
+        font={"color": TEXT[theme], "size": 12},
+        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+    )
+    return figure
+
+
 def colour_scale(scale: Scale) -> list[tuple[float, str]]:
     """The colour table of `scale` for Plotly: all 256 colours, so that it is the one of the canvases."""
     table = sequential_lut() if scale == "sequential" else diverging_lut()

@@ -19,6 +19,9 @@ page = st.navigation(
         "Explore": [
             st.Page("../pages/heads.py", title="Heads", icon=":material/grid_view:", default=True),
             st.Page("../pages/inside_a_head.py", title="Inside a head", icon=":material/search:"),
+            st.Page("../pages/shapes.py", title="Shapes", icon=":material/schema:"),
+            st.Page("../pages/masks.py", title="Masks", icon=":material/grid_off:"),
+            st.Page("../pages/generate.py", title="Generate", icon=":material/play_circle:"),
         ]
     }
 )

@@ -1,5 +1,7 @@
 """Any matrix of a page, opened large and saved: the link between the `panels` component and the dialog."""
 
+from collections.abc import Callable
+
 import numpy as np
 import streamlit as st
 
@@ -15,8 +17,16 @@ def note_opened(event: dict) -> None:
     st.session_state[_NOTE] = event["panel"]
 
 
-def open_noted_matrix(view: View, matrices: dict[str, Matrix]) -> None:
-    """Open the matrix that was asked for, if it is one of these."""
+def open_noted_matrix(
+    view: View,
+    matrices: dict[str, Matrix],
+    arrays: Callable[[], dict] | None = None,
+    arrays_name: str = "all",
+) -> None:
+    """Open the matrix that was asked for, if it is one of these.
+
+    arrays: what the NPZ file holds, where it is more than `head_arrays(view)`; arrays_name: how its name ends.
+    """
     if st.session_state.get(_NOTE) not in matrices:
         return
     matrix = matrices[st.session_state.pop(_NOTE)]
@@ -37,8 +47,8 @@ def open_noted_matrix(view: View, matrices: dict[str, Matrix]) -> None:
         high=scaled.high,
         allowed=matrix.allowed,
         file_name=view.file_name(matrix.name),
-        head_arrays=lambda: head_arrays(view),
-        head_file_name=view.file_name("all"),
+        head_arrays=arrays or (lambda: head_arrays(view)),
+        head_file_name=view.file_name(arrays_name),
     )
 
 

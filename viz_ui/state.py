@@ -17,6 +17,10 @@ PAINT_SECONDS = 0.15
 
 NUMBERS = ("layer", "head", "query", "key")
 
+# What numbers in the address look like; those of the page Generate too.
+FORMS = dict.fromkeys((*NUMBERS, "new", "top_k", "seed", "step"), r"[0-9]{1,6}")
+FORMS |= dict.fromkeys(("temperature", "top_p"), r"[0-9]{1,3}(\.[0-9]{1,9})?")
+
 FIRST_PROMPT = "Once upon a time there was a king who had three daughters."
 
 EXAMPLES = {
@@ -36,7 +40,7 @@ def is_first_run() -> bool:
 
 def drop_nonsense() -> bool:
     """Take numbers that are none out of the address (out of range, widgets do); whether there were any."""
-    nonsense = [name for name in NUMBERS if not re.fullmatch(r"[0-9]{1,6}", st.query_params.get(name, "0"))]
+    nonsense = [name for name, form in FORMS.items() if not re.fullmatch(form, st.query_params.get(name, "0"))]
     for name in nonsense:
         del st.query_params[name]
     return bool(nonsense)
@@ -89,9 +93,14 @@ def bring_sidebar_along() -> None:
         st.rerun(scope="app")
 
 
+def chosen_value(name: str):
+    """What is chosen now, be it in the widget or by a click that the sidebar does not know yet; None for nothing."""
+    return st.session_state.get("chosen", {}).get(name, st.session_state.get(name))
+
+
 def chosen_number(name: str) -> int:
-    """A number as it is chosen now, be it in the widget or by a click that the sidebar does not know yet."""
-    return st.session_state.get("chosen", {}).get(name, st.session_state.get(name)) or 0
+    """A number as it is chosen now; 0 for none."""
+    return chosen_value(name) or 0
 
 
 def clamp(name: str, highest: int) -> None:

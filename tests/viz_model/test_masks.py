@@ -51,3 +51,24 @@ def test_positions_count_real_tokens():
     real = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 1, 0, 1]]).bool()
     assert masks.positions_of(real).tolist() == [[0, 0, 0, 1, 2], [0, 1, 2, 2, 2], [0, 0, 1, 1, 2]]
     assert masks.last_real(real).tolist() == [4, 2, 4]
+
+
+def positions(length):
+    return torch.arange(length), torch.arange(length)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 9])
+def test_a_window_on_the_causal_mask_is_a_band_of_numpy(width):
+    allowed = masks.causal(*positions(7)) & masks.near(*positions(7), width)
+    assert np.array_equal(allowed, np.tri(7, dtype=bool) & ~np.tri(7, k=-width, dtype=bool))
+
+
+def test_a_window_looks_both_ways_by_itself():
+    assert masks.near(torch.tensor([5]), torch.arange(9), 2)[0].int().tolist() == [0, 0, 0, 0, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 6, 20])
+def test_a_prefix_is_read_by_everybody_and_the_rest_causally(length):
+    expected = np.tri(6, dtype=bool)
+    expected[:, :length] = True
+    assert np.array_equal(masks.prefix(*positions(6), length), expected)

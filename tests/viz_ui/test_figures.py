@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from viz_ui.colours import diverging_lut, sequential_lut
-from viz_ui.figures import MOST_HATCHED_RUNS, matrix_figure
+from viz_ui.figures import MOST_HATCHED_RUNS, matrix_figure, query_lines_figure
 
 
 def figure(values, allowed=None, labels=None, **changes):
@@ -103,3 +103,17 @@ def test_alone_it_brings_its_theme_and_on_a_page_it_is_clear():
     assert on_page.font.color is None
     assert (light.paper_bgcolor, light.font.color) == ("#ffffff", "#31333f")
     assert (dark.paper_bgcolor, dark.font.color) == ("#0e1117", "#fafafa")
+
+
+def test_lines_over_queries_keep_gaps_and_show_markup_as_text():
+    numbers = np.array([1.0, np.nan, 0.5])
+    lines = {"A, <b>causal</b>": (numbers, "#123456"), "B": (numbers * 2, "#654321")}
+    drawn = query_lines_figure(["0 a", "1 <i>b</i>", "2 c"], lines, axis="entropy, bits", theme="dark")
+    first, second = drawn.data
+    assert (first.name, first.line.color) == ("A, &lt;b&gt;causal&lt;/b&gt;", "#123456")
+    np.testing.assert_array_equal(first.y, numbers)
+    assert np.isnan(first.y[1])
+    assert not first.connectgaps  # a query without a number gets no point and no line through it
+    assert first.line.dash != second.line.dash
+    assert drawn.layout.xaxis.labelalias["1"] == "1 &lt;i&gt;b&lt;/i&gt;"
+    assert drawn.layout.yaxis.title.text == "entropy, bits"

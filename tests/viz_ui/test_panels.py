@@ -88,6 +88,21 @@ def test_what_several_panels_share_travels_once():
     assert header["items"][3]["mask"] == header["items"][2]["mask"] == 0
 
 
+def test_zeros_are_told_from_what_float16_rounds_to_zero():
+    tokens = [str(i) for i in range(200)]  # more cells than travel as float32
+    values = np.zeros((200, 200))
+    values[0, :3] = 1.0, 1e-14, 0.0
+    allowed = np.ones((200, 200), bool)
+    blob = pack_items([square("change", values, tokens, scale="diverging", allowed=allowed, mark_zeros=True)])
+    header, body = unpack(blob)
+    np.testing.assert_array_equal(received(blob)["change"][0][0, :3], [1, 0, 0])  # the numbers alone cannot say it
+    sizes = [-(-entry["cells"] // 8) for entry in header["masks"]]
+    start = len(body) - 2 * 768 - sum(sizes) + sum(sizes[: header["items"][0]["nonzero"]])
+    bits = np.unpackbits(np.frombuffer(body, np.uint8, sizes[0], start))[: values.size].reshape(values.shape)
+    np.testing.assert_array_equal(bits.astype(bool), values != 0)
+    assert unpack(pack_items([square()]))[0]["items"][0]["nonzero"] is None
+
+
 def test_two_hundred_and_fifty_six_tokens_stay_under_400_kilobytes():
     tokens = [f"{i} ·token" for i in range(256)]
     dims = [str(d) for d in range(32)]

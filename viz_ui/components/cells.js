@@ -1,12 +1,13 @@
 // The cells of a matrix as pixels, and their numbers as text.
 
-/** Paint all cells: permitted ones in their colour, masked ones hatched. `picture` is a canvas to work on. */
+/** Paint all cells: permitted ones in their colour, masked ones hatched, marked zeros dotted.
+ *  `picture` is a canvas to work on. */
 function paintCells(canvas, picture, spec, root) {
-  const { rows, columns, values, factor, mask, low, high, lut } = spec;
+  const { rows, columns, values, factor, mask, nonzero, low, high, lut } = spec;
   const image = new ImageData(columns.labels.length, rows.labels.length); // one pixel a cell, enlarged below
   const pixels = new Uint32Array(image.data.buffer), scale = 255 / (high - low);
   for (let i = 0; i < pixels.length; i++) {
-    if (mask && !mask[i]) continue; // stays transparent: the hatching below shows
+    if ((mask && !mask[i]) || (nonzero && !nonzero[i])) continue; // stays transparent: the pattern below shows
     pixels[i] = lut[clamp(Math.floor((values[i] * factor - low) * scale + 0.5), 0, 255)];
   }
   picture.width = image.width;
@@ -15,19 +16,43 @@ function paintCells(canvas, picture, spec, root) {
   const pen = canvas.getContext("2d");
   pen.clearRect(0, 0, canvas.width, canvas.height);
   if (mask) fillHatched(pen, root, canvas.width, canvas.height);
+  if (nonzero) dotZeros(pen, canvas, spec, root);
   pen.imageSmoothingEnabled = false;
   pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
 }
 
+/** Permitted cells that are exactly 0: the page's own colour with dots, which no scale has. */
+function dotZeros(pen, canvas, { rows, columns, mask, nonzero }, root) {
+  const width = canvas.width / columns.labels.length, height = canvas.height / rows.labels.length;
+  pen.fillStyle = pen.createPattern(dottedTile(root), "repeat");
+  for (let i = 0; i < nonzero.length; i++) {
+    if (nonzero[i] || (mask && !mask[i])) continue;
+    const x = (i % columns.labels.length) * width, y = Math.floor(i / columns.labels.length) * height;
+    pen.fillRect(Math.round(x), Math.round(y), Math.ceil(width), Math.ceil(height));
+  }
+}
+
+function dottedTile(root) {
+  const style = getComputedStyle(root), size = Math.round(7 * (window.devicePixelRatio || 1));
+  const tile = element("canvas"), dot = Math.max(1, Math.round(size / 4));
+  tile.width = tile.height = size;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = style.backgroundColor;
+  pen.fillRect(0, 0, size, size);
+  pen.fillStyle = style.getPropertyValue("--stream");
+  pen.fillRect(Math.floor((size - dot) / 2), Math.floor((size - dot) / 2), dot, dot);
+  return tile;
+}
+
 /** Write into each permitted cell its number, black or white, whichever can be read on its colour. */
 function writeNumbers(canvas, spec, size, root) {
-  const { columns, values, factor, mask, low, high, lut } = spec, ratio = window.devicePixelRatio || 1;
+  const { columns, values, factor, mask, nonzero, low, high, lut } = spec, ratio = window.devicePixelRatio || 1;
   const pen = canvas.getContext("2d"), scale = 255 / (high - low);
   pen.font = `${11 * ratio}px ${getComputedStyle(root).fontFamily}`;
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   for (let i = 0; i < values.length; i++) {
-    if (mask && !mask[i]) continue;
+    if ((mask && !mask[i]) || (nonzero && !nonzero[i])) continue;
     const value = values[i] * factor, colour = lut[clamp(Math.floor((value - low) * scale + 0.5), 0, 255)];
     const light = 0.3 * (colour & 255) + 0.59 * ((colour >> 8) & 255) + 0.11 * ((colour >> 16) & 255);
     pen.fillStyle = light > 128 ? "#000" : "#fff";
@@ -38,7 +63,8 @@ function writeNumbers(canvas, spec, size, root) {
 }
 
 /** The number of a permitted cell, with the digits that travelled. */
-function cellNumber({ values, factor, digits, floor }, at) {
+function cellNumber({ values, factor, digits, floor, nonzero }, at) {
+  if (nonzero && !nonzero[at]) return "0 exactly";
   const value = values[at] * factor;
   return Math.abs(value) < floor ? `below ${formatNumber(floor, 2)}` : formatNumber(value, digits);
 }

@@ -79,9 +79,11 @@ class MatrixPanel {
     this.ends.append(element("span", "low"), element("span", "middle"), element("span", "high"));
     this.masked = element("div", "masked small");
     this.masked.append(element("span", "swatch hatched"), element("span", "", "masked"));
-    const bar = element("div", "bar");
-    bar.append(this.ramp, this.ends);
-    legend.append(bar, this.masked);
+    this.zeros = element("div", "masked small");
+    this.zeros.append(element("span", "swatch dotted"), element("span", "", "0 exactly"));
+    this.bar = element("div", "bar");
+    this.bar.append(this.ramp, this.ends);
+    legend.append(this.bar, this.masked, this.zeros);
     return legend;
   }
 
@@ -104,12 +106,14 @@ class MatrixPanel {
   }
 
   updateLegend() {
-    const { low, high, lut, mask } = this.spec;
+    const { low, high, lut, mask, nonzero } = this.spec;
     const image = new ImageData(256, 1);
     new Uint32Array(image.data.buffer).set(lut);
     this.ramp.getContext("2d").putImageData(image, 0, 0);
     [low, (low + high) / 2, high].forEach((end, i) => setText(this.ends.children[i], endNumber(end)));
+    this.bar.hidden = !this.spec.ramp;
     this.masked.hidden = !mask || mask.every(Boolean);
+    this.zeros.hidden = !nonzero || nonzero.every((is, i) => is || (mask && !mask[i]));
   }
 
   /** Give every part its place. `sizes`: cell sizes and room for labels; all in CSS pixels. */
@@ -131,6 +135,7 @@ class MatrixPanel {
     const above = this.top - AXIS_NAME - sizes.columnLabel(columns.labels);
     this.place(this.columnAxis, this.left, above, width, AXIS_NAME);
     this.legend.style.marginLeft = `${this.left}px`;
+    this.legend.style.maxWidth = `${Math.max(width, 150)}px`; // below its cells: it takes no room of the next panel
     Object.assign(canvas.dataset, {
       rows: rows.labels.length, columns: columns.labels.length,
       cellWidth: this.cellWidth, cellHeight: this.cellHeight,

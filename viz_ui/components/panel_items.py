@@ -24,6 +24,8 @@ class Matrix:
     low, high: ends of the colour scale. Left out: 0 and 1 on the sequential scale, plus and minus the
         largest absolute value on the diverging one, whose ends must be opposite.
     allowed: booleans (R, C); False is a masked cell, hatched, never the colour of 0.
+    ramp: whether it has a colour bar; a mask M, whose permitted cells are all 0, needs none.
+    mark_zeros: permitted cells that are exactly 0 are dotted and say so, apart from very small numbers.
     same_as, factor: draw the values of that other matrix times `factor`; they travel once.
     rows_are_queries, rows_are_keys, columns_are_keys: how a selection (query i, key j) falls on it.
     """
@@ -43,6 +45,8 @@ class Matrix:
     allowed: np.ndarray | None = None
     same_as: str | None = None
     factor: float = 1.0
+    ramp: bool = True
+    mark_zeros: bool = False
     rows_are_queries: bool = False
     rows_are_keys: bool = False
     columns_are_keys: bool = False
@@ -116,7 +120,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Symbol:
-    """An operator between two panels: "→", "÷ √D", "+ M", "softmax", "· V"."""
+    """An operator between two panels: "→", "÷ √D", "+ M", "softmax", "· V"; "\\n" begins a new line."""
 
     text: str
 

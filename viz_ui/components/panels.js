@@ -54,6 +54,7 @@ class Panels {
       item.rows.labels = head.labels[item.rows.labels];
       item.columns.labels = head.labels[item.columns.labels];
       item.mask = item.mask == null ? null : masks[item.mask];
+      item.nonzero = item.nonzero == null ? null : masks[item.nonzero];
       item.digits = half ? 3 : 4;
       item.factor *= half ? unit : 1;
       item.floor = half ? Math.abs(item.factor) * 2 ** -14 : 0; // a smaller float16 has lost its digits
@@ -78,6 +79,10 @@ class Panels {
     const steps = [];
     let step = element("div", "step"); // an operator wraps to the next line together with what it leads to
     for (const { kind, name, text } of items) {
+      if (text === "\n") {
+        steps.push(element("div", "line-break"));
+        continue;
+      }
       if (kind === "symbol") {
         step.append(element("div", "symbol", text));
         continue;
@@ -142,11 +147,12 @@ class Panels {
     const pen = element("canvas").getContext("2d");
     pen.font = `12px ${getComputedStyle(this.root).fontFamily}`;
     const longest = (labels) => Math.ceil(Math.max(0, ...labels.map((text) => pen.measureText(text).width)));
-    const rowLabel = (labels) => Math.min(longest(labels) + 10, width < 700 ? 84 : 108);
-    const columnLabel = (labels) => Math.min(longest(labels) + 10, 92);
     const specs = this.matrices().map(({ spec }) => spec);
     const tokens = Math.max(1, ...specs.flatMap(({ rows, columns }) => [
       rows.index ? rows.labels.length : 0, columns.index ? columns.labels.length : 0]));
+    const longestLabel = tokens > 150 ? 66 : width < 700 ? 84 : 108; // many cells need the room themselves
+    const rowLabel = (labels) => Math.min(longest(labels) + 10, longestLabel);
+    const columnLabel = (labels) => Math.min(longest(labels) + 10, 92);
     const fit = (room, count) =>
       clamp(Math.floor((room * ratio) / count), 1, Math.floor(LARGEST_CELL * ratio)) / ratio;
     const frame = AXIS_NAME + 8 + Math.max(0, ...specs.map(({ rows }) => rowLabel(rows.labels)));
@@ -159,7 +165,7 @@ class Panels {
       rowLabel, columnLabel, listHeight: this.sizes.list_height,
       // smaller cells where that lets operator and panel share a line, as long as they can be pointed at
       tokenCell: inStep >= 10 ? inStep : fit(room, tokens),
-      featureCell: (count) => fit(Math.min(room, 256), count),
+      featureCell: (count) => fit(Math.min(room, this.sizes.feature_width), count),
     };
   }
 
@@ -221,13 +227,6 @@ class Panels {
   end() {
     this.observer.disconnect();
   }
-}
-
-/** Bits of numpy.packbits, one byte a cell. */
-function spreadBits(bits, cells) {
-  const bytes = new Uint8Array(cells);
-  for (let i = 0; i < cells; i++) bytes[i] = (bits[i >> 3] >> (7 - (i & 7))) & 1;
-  return bytes;
 }
 
 /** Values of the permitted cells, put where the mask has them; 0 elsewhere. */

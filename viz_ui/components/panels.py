@@ -46,6 +46,7 @@ def panels(
     key: str,
     selected: tuple[int | None, int | None] | None = None,
     matrix_width: int = 560,
+    feature_width: int = 256,
     list_height: int = 420,
     on_pick: Callable[[dict], None] | None = None,
     on_open: Callable[[dict], None] | None = None,
@@ -53,7 +54,8 @@ def panels(
     """Draw `items` side by side, wrapping where the page is narrow.
 
     selected: (query, key), framed in every panel; None leaves to the reader's last click.
-    matrix_width, list_height: the most pixels that a matrix may be wide, and lines or bars tall.
+    matrix_width, feature_width, list_height: the most pixels that a matrix, or the features in one, may be wide,
+        and lines or bars tall.
     on_pick: called with {"panel", "row", "column", "query", "key"} after a click or Enter. A number is None
         where the panel does not say it: a cell of Q has no key, a row's label no column.
     on_open: called with {"panel"} when a matrix is asked for as a Plotly heatmap.
@@ -71,14 +73,27 @@ def panels(
         return changed
 
     _component(
-        data=pack_items(items, selected=selected, matrix_width=matrix_width, list_height=list_height),
+        data=pack_items(
+            items,
+            selected=selected,
+            matrix_width=matrix_width,
+            feature_width=feature_width,
+            list_height=list_height,
+        ),
         key=key,
         on_pick_change=relay("pick", checked_pick, on_pick),
         on_open_change=relay("open", checked_open, on_open),
     )
 
 
-def pack_items(items: Sequence[Item], *, selected=None, matrix_width: int = 560, list_height: int = 420) -> bytes:
+def pack_items(
+    items: Sequence[Item],
+    *,
+    selected=None,
+    matrix_width: int = 560,
+    feature_width: int = 256,
+    list_height: int = 420,
+) -> bytes:
     """The blob that the script draws from; see `packing` for its frame and `_Arrays` for what follows it."""
     matrices = check_items(items)
     arrays = _Arrays()
@@ -90,6 +105,7 @@ def pack_items(items: Sequence[Item], *, selected=None, matrix_width: int = 560,
         "masks": arrays.masks,
         "selected": None if selected is None else [None if s is None else int(s) for s in selected],
         "matrix_width": matrix_width,
+        "feature_width": feature_width,
         "list_height": list_height,
     }
     return pack(header, *arrays.floats, *arrays.halves, *arrays.bytes, sequential_lut(), diverging_lut())
@@ -174,6 +190,9 @@ def _describe(item: Item, matrices: dict[str, Matrix], arrays: _Arrays) -> dict:
         "values": arrays.source(source),
         "factor": float(item.factor),
         "mask": arrays.mask(item.allowed),
+        "ramp": item.ramp,
+        # told apart here: a value too small for float16 arrives as 0
+        "nonzero": arrays.mask(np.asarray(source.values) != 0) if item.mark_zeros else None,
     }
 
 

@@ -48,6 +48,13 @@ function floatsOfHalves(raw) {
   return floats;
 }
 
+/** Bits of numpy.packbits, one byte a cell. */
+function spreadBits(bits, cells) {
+  const bytes = new Uint8Array(cells);
+  for (let i = 0; i < cells; i++) bytes[i] = (bits[i >> 3] >> (7 - (i & 7))) & 1;
+  return bytes;
+}
+
 /** 256 rows of red, green, blue as one 32-bit pixel each, as ImageData holds them. */
 function pixelTable(rgb) {
   const table = new Uint32Array(256);

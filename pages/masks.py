@@ -1,0 +1,206 @@
+"""Masks: one prompt and one head under two masks, each a pass of its own, and what a changed token changes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from viz_model.comparison import compare_next_tokens, query_entropy
+from viz_ui.colours import ROLES
+from viz_ui.components.mask_editor import mask_editor
+from viz_ui.components.panels import Bars, Matrix, Symbol, panels
+from viz_ui.figures import query_lines_figure
+from viz_ui.formulas import coloured
+from viz_ui.masked import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
+from viz_ui.open_matrix import head_arrays, note_opened, open_noted_matrix
+from viz_ui.state import bring_sidebar_along, choose_cell
+from viz_ui.text import number, plain, shown
+from viz_ui.token_change import draw_token_change
+from viz_ui.view import View, current_view
+
+
+def draw() -> None:
+    view = current_view()
+    st.title("Masks")
+    st.markdown(
+        "One head under two masks, each a pass of its own: "
+        + coloured(r"$\mathrm{weights} = \mathrm{softmax}(Q K^{\top}\!/\sqrt{D} + M)$")
+        + ", M = 0 in open cells, −∞ in closed ones."
+    )
+    for name, place in zip(SIDES, st.columns(2, gap="medium"), strict=True):
+        with place:
+            draw_controls(view, name)
+            draw_words(view, chosen_side(view, name))
+    draw_sides()
+    with st.container(horizontal=True, gap="medium"):
+        with st.container(key="next_side"):
+            draw_next_tokens(view)
+        with st.container(key="entropy_side"):
+            draw_entropy(view)
+    draw_token_change(view)
+    st.caption(
+        "M: Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3. Prefix: Raffel et al. 2020 (T5), §3.2.1. Sliding "
+        "window: Beltagy et al. 2020, “Longformer”, §3.1. KL: Kullback and Leibler 1951. Every number comes from the "
+        "tensors of these passes; of the sidebar's mask nothing is used here."
+    )
+
+
+@st.fragment
+def draw_sides() -> None:
+    """The masks that are drawn by hand, and the weights under A and B: a fragment, so that a stroke shows at once."""
+    view = current_view()
+    sides = [chosen_side(view, name) for name in SIDES]
+    drawn = [side for side in sides if side.choice.kind == "drawn by hand"]
+    with st.container(horizontal=True, gap="medium"):
+        editors = st.container(width=340) if drawn else None
+        pictures = st.container(key="masks_side")
+    with pictures:
+        draw_matrices(view, sides)
+    for side in drawn:
+        with editors:
+            st.markdown(f"**Draw mask {side.name}**: click or drag; a label is its whole row or column.")
+            mask_editor(
+                side.allowed.numpy(),
+                view.labels,
+                name=f"Mask {side.name}",
+                key=f"mask_editor_{side.name}",
+                cursor=(view.query, view.key),
+                on_draw=keep_drawing(side.name),
+            )
+    bring_sidebar_along()
+
+
+def draw_matrices(view: View, sides: list[Side]) -> None:
+    """Weights of A and B, their difference, both masks, and the query's row of the difference; all linked."""
+    items = comparison_matrices(view, sides)
+    beside_editor = any(side.choice.kind == "drawn by hand" for side in sides)
+    row = Bars("row", "Row of the query: B − A", of="difference")
+    panels(
+        [*items, row] if beside_editor else [*items[:3], Symbol("\n"), *items[3:], row],
+        key="mask_panels",
+        selected=(view.query, view.key),
+        matrix_width=300 if beside_editor else 360,
+        list_height=240,
+        on_pick=choose_cell,
+        on_open=note_opened,
+    )
+    open_noted_matrix(view, {matrix.name: matrix for matrix in items}, lambda: both_heads(view, sides), "masks")
+
+
+def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
+    allowed = [side.allowed.numpy() for side in sides]
+    weights = [masked_trace(view, side).weights(view.layer, view.head).numpy() for side in sides]
+    shared = {"rows_are_queries": True, "columns_are_keys": True}
+    items = [
+        Matrix(
+            f"weights {side.name}",
+            f"Weights, mask {side.name}",
+            values,
+            view.labels,
+            view.labels,
+            caption=f"{side.choice.words} · layer {view.layer}, head {view.head}",
+            role="weights",
+            allowed=cells,
+            **shared,
+        )
+        for side, values, cells in zip(sides, weights, allowed, strict=True)
+    ]
+    items.append(
+        Matrix(
+            "difference",
+            "Difference, B − A",
+            weights[1] - weights[0],
+            view.labels,
+            view.labels,
+            caption="hatched where both forbid",
+            role="stream",
+            scale="diverging",
+            allowed=allowed[0] | allowed[1],
+            mark_zeros=True,
+            **shared,
+        )
+    )
+    items += [
+        Matrix(
+            f"mask {side.name}",
+            f"M of {side.name}",
+            np.where(cells, 0.0, -np.inf),
+            view.labels,
+            view.labels,
+            caption=f"open (0): {cells.sum():,}, closed (−∞): {(~cells).sum():,}",
+            scale="diverging",
+            low=-1,
+            high=1,
+            allowed=cells,
+            ramp=False,
+            **shared,
+        )
+        for side, cells in zip(sides, allowed, strict=True)
+    ]
+    return items
+
+
+def both_heads(view: View, sides: list[Side]) -> dict:
+    """The whole head under both masks, for one NPZ file: the names of `head_arrays` with A_ or B_ before them."""
+    return {
+        f"{side.name}_{name}": array
+        for side in sides
+        for name, array in head_arrays(replace(view, trace=masked_trace(view, side))).items()
+    }
+
+
+def draw_next_tokens(view: View) -> None:
+    """The likeliest next tokens after the query under both masks."""
+    st.subheader("The next token")
+    logits = [masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES]
+    found = compare_next_tokens(*logits)
+    names = [shown(piece) for piece in view.model.token_bytes([*found.ids, found.logit_change_id])]
+    st.markdown(
+        f"After query **{plain(view.labels[view.query])}**: KL(A‖B) = **{number(found.divergence)} bits**; "
+        + (
+            f"the logit that changes most is that of **{plain(names[-1])}**, by {number(found.logit_change)}."
+            if found.logit_change
+            else "not one logit differs."
+        )
+    )
+    first, second = found.first.numpy(), found.second.numpy()
+    table = pd.DataFrame({"token": names[:-1], "A": first, "B": second, "B − A": second - first})
+    probability = {"min_value": 0.0, "max_value": 1.0, "format": "%.4f"}
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=388,
+        key="next_tokens",
+        column_config={
+            "A": st.column_config.ProgressColumn("A", help="Probability under mask A", **probability),
+            "B": st.column_config.ProgressColumn("B", help="Probability under mask B", **probability),
+            "B − A": st.column_config.NumberColumn(format="%+.4f"),
+        },
+    )
+    st.caption(f"The ten likeliest of each mask, {len(found.ids)} together, of {len(logits[0]):,} tokens.")
+
+
+def draw_entropy(view: View) -> None:
+    """Entropy of each query's weights under both masks."""
+    st.subheader("How spread each query's weights are")
+    theme = st.context.theme.type or "light"
+    lines, means = {}, []
+    for side, role in zip((chosen_side(view, name) for name in SIDES), ("stream", "weights"), strict=True):
+        weights = masked_trace(view, side).weights(view.layer, view.head)
+        entropies = query_entropy(weights, side.allowed).numpy()
+        colour = ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light
+        lines[f"{side.name}, {side.choice.words}"] = entropies, colour
+        measured = entropies[~np.isnan(entropies)]
+        chosen = entropies[view.query]
+        means.append(
+            f"{side.name}: mean **{number(measured.mean()) if measured.size else '–'}**, query {view.query}: "
+            f"**{'–' if np.isnan(chosen) else number(chosen)}**"
+        )
+    st.markdown("Entropy in bits. " + "; ".join(means) + ".")
+    figure = query_lines_figure(view.labels, lines, axis="entropy, bits", theme=theme, height=388)
+    st.plotly_chart(figure, key="entropy", theme=None, config={"displayModeBar": False})
+    st.caption("0 for one token read alone, log₂ n for n tokens read alike; no point, and –, where all is masked.")
+
+
+draw()

@@ -1,0 +1,93 @@
+"""Two passes side by side: what another mask, or another token, did to weights, stream and prediction."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from viz_model.errors import PromptError, VizError
+from viz_model.measures import entropy
+from viz_model.model import Model
+from viz_model.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class NextTokens:
+    """Two predictions of the next token, P (first) and R (second), over V tokens.
+
+    ids: the likeliest tokens of either, by the larger of their two probabilities; first, second: these
+    probabilities. divergence: KL(P‖R) = Σ p·log₂(p/r) in bits, 0 where both agree (Kullback and Leibler 1951).
+    logit_change: the largest |change| of a logit, at token `logit_change_id`, with its sign.
+    """
+
+    ids: list[int]
+    first: Tensor
+    second: Tensor
+    divergence: float
+    logit_change: float
+    logit_change_id: int
+
+
+def compare_next_tokens(first: Tensor, second: Tensor, count: int = 10) -> NextTokens:
+    """Logits (V,) of two passes -> their `count` likeliest tokens each, and how far the predictions are apart."""
+    logs = [logits.double().log_softmax(-1) for logits in (first, second)]  # (V,) each
+    likeliest = {int(token) for log in logs for token in log.topk(min(count, len(log))).indices}
+    ids = sorted(likeliest, key=lambda token: (-max(log[token].item() for log in logs), token))
+    change = second.double() - first.double()
+    largest = int(change.abs().argmax())
+    return NextTokens(
+        ids=ids,
+        first=logs[0][ids].exp(),
+        second=logs[1][ids].exp(),
+        divergence=max(0.0, (logs[0].exp() * (logs[0] - logs[1])).sum().item() / math.log(2)),
+        logit_change=change[largest].item(),
+        logit_change_id=largest,
+    )
+
+
+def query_entropy(weights: Tensor, allowed: Tensor) -> Tensor:
+    """Entropy in bits of each query's weights: (T,S), booleans (T,S) -> (T,); NaN where all is masked."""
+    return entropy(weights).masked_fill(~allowed.any(-1), torch.nan)
+
+
+@torch.inference_mode()
+def stream_change(before: Trace, after: Trace) -> Tensor:
+    """‖x′ − x‖ / ‖x‖ of the residual stream: (L+1, T); row 0 is after the embedding, row l after block l − 1.
+
+    A share of what stood there, for lengths differ by orders of magnitude between places. It is 0 only where all
+    C numbers are bit for bit the same. Raises VizError for prompts of unequal length.
+    """
+    if before.length != after.length:
+        raise VizError(f"Prompts of {before.length} and {after.length} tokens have no places in common.")
+    sites = ["embed", *(f"blocks.{layer}.resid_post" for layer in range(before.config.n_layers))]
+    old, new = (torch.stack([trace[site].double() for site in sites]) for trace in (before, after))  # (L+1,T,C)
+    return (new - old).norm(dim=-1) / old.norm(dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
+
+
+def with_token(ids: tuple[int, ...], position: int, token: int) -> tuple[int, ...]:
+    """The ids with another token at `position`. Raises PromptError when there is no such position."""
+    if not 0 <= position < len(ids):
+        raise PromptError(f"There is no position {position}: the prompt has positions 0 to {len(ids) - 1}.")
+    return (*ids[:position], token, *ids[position + 1 :])
+
+
+def single_token(model: Model, text: str) -> int:
+    """The id of a text that is exactly one token. Raises PromptError, which says what it splits into."""
+    if not text:
+        raise PromptError("Type the token that shall stand there.")
+    ids = model.encode(text)
+    if len(ids) > 1:
+        pieces = " | ".join(piece.decode(errors="replace") for piece in model.token_bytes(ids))
+        raise PromptError(f"“{text}” is {len(ids)} tokens: {pieces}. Type a text that is one token.")
+    return ids[0]
+
+
+@torch.inference_mode()
+def likely_tokens(trace: Trace, position: int, count: int) -> list[int]:
+    """Tokens that the model itself finds likely at `position`, the one that stands there left out.
+
+    By the prediction of the token before; at position 0, where there is none, by the token's own prediction.
+    """
+    likeliest = trace.logits_at(max(0, position - 1)).topk(count + 1).indices.tolist()
+    return [token for token in likeliest if token != trace.ids[position]][:count]

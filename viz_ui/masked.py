@@ -1,0 +1,147 @@
+"""The two masks that the page Masks compares: their controls, what was chosen, and the pass under each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import streamlit as st
+from torch import Tensor
+
+import viz_model as vm
+from viz_model import masks
+from viz_model.drawn_masks import drawn_length, encode_mask
+from viz_model.mask_choice import KINDS, MaskChoice, blind_queries, opened_and_closed, parse_positions, position_words
+from viz_ui.state import choose, chosen_value
+from viz_ui.text import plain
+from viz_ui.view import View, load_model
+
+SIDES = ("A", "B")
+
+WIDEST = 4096  # a window or prefix as long as the prompt or longer is no nonsense: it is then another mask
+
+EXPLAINED = {
+    "causal": "Each query reads itself and what stands before it.",
+    "bidirectional": "Each query reads every token.",
+    "sliding window": "Each query reads itself and the nearest tokens that the model's own mask shows it.",
+    "prefix": "Every query reads the whole prefix; after it, the mask is causal.",
+    "padding": "Nobody reads the padding. Positions stay as they are, and padded tokens still read as queries.",
+    "drawn by hand": "Open and close cells below.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One of the two masks: its name, A or B, the choice, booleans (T,T), and what was passed over in it."""
+
+    name: str
+    choice: MaskChoice
+    allowed: Tensor
+    problem: str
+
+
+def draw_controls(view: View, name: str) -> None:
+    """The kind of mask and what belongs to it, all of it in the address."""
+    side, kinds = name.lower(), _kinds(view.model)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        kind = st.selectbox(
+            f"Mask {name}" + (" (not the sidebar's)" if name == "A" else ""),
+            kinds,
+            index=SIDES.index(name),  # A begins with the model's own mask, B with the other one
+            key=f"mask_{side}",
+            bind="query-params",
+            help="The sidebar's mask is for the other pages.\n"
+            + "\n".join(f"- **{kind}**: {words}" for kind, words in EXPLAINED.items()),
+        )
+        bound = {"bind": "query-params", "width": 170}
+        if kind == "sliding window":
+            st.number_input("Width, itself counted", 1, WIDEST, 3, key=f"width_{side}", **bound)
+        elif kind == "prefix":
+            st.number_input("Length of the prefix", 0, WIDEST, 3, key=f"prefix_{side}", **bound)
+        elif kind == "padding":
+            st.text_input("Padded positions", "0", max_chars=200, key=f"padding_{side}", placeholder="0-2, 5", **bound)
+        elif kind == "drawn by hand":
+            text = "The drawn cells as a text, which the address holds too. Paste one to take over its mask."
+            st.text_input("Code of the drawing", key=f"cells_{side}", placeholder="draw below", help=text, **bound)
+
+
+def chosen_side(view: View, name: str) -> Side:
+    """What is chosen for A or B; nonsense (from an address) is passed over with a sentence in `problem`."""
+    side, tokens, own = name.lower(), view.trace.length, view.model.config.mask
+    kind = chosen_value(f"mask_{side}") or _kinds(view.model)[SIDES.index(name)]
+    try:
+        choice = MaskChoice(
+            kind,
+            width=chosen_value(f"width_{side}") or 3 if kind == "sliding window" else 1,
+            length=_or(chosen_value(f"prefix_{side}"), 3) if kind == "prefix" else 0,
+            padded=parse_positions(_or(chosen_value(f"padding_{side}"), "0"), tokens) if kind == "padding" else (),
+            cells=chosen_value(f"cells_{side}") or "" if kind == "drawn by hand" else "",
+        )
+        return Side(name, choice, choice.allowed(tokens, own), "")
+    except vm.MaskError as error:
+        choice = MaskChoice(kind)  # no padding, nothing drawn
+        return Side(name, choice, choice.allowed(tokens, own), str(error))
+
+
+def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
+    """Callback of `mask_editor(on_draw=…)` for A or B."""
+    return lambda allowed: choose(**{f"cells_{name.lower()}": encode_mask(allowed)})
+
+
+def draw_words(view: View, side: Side) -> None:
+    """What the mask is to this model: its own or foreign, how many cells, which queries are blind."""
+    model, tokens = view.model, view.trace.length
+    opened, closed = opened_and_closed(side.allowed, masks.named(model.config.mask, tokens))
+    count = f"{side.allowed.sum():,} of {tokens**2:,} cells open"
+    own = f"the {model.config.mask} mask that {plain(model.name)} was trained with"
+    if opened or closed:
+        changes = " and ".join(f"**{n:,}** {words}" for n, words in ((opened, "opened"), (closed, "closed")) if n)
+        st.markdown(f":orange-badge[foreign] {count}: {changes} against {own}.")
+    else:
+        same = "" if side.choice.kind == model.config.mask else "as many and the same as in "
+        st.markdown(f":green-badge[own] {count}, {same}{own}.")
+    for sentence in _notes(view, side):
+        st.markdown(f":orange[{plain(sentence)}]")
+
+
+def _notes(view: View, side: Side) -> list[str]:
+    """What a reader has to be told of this mask besides."""
+    notes = []
+    if side.problem:
+        instead = "No position is padding." if side.choice.kind == "padding" else "The model's own mask stands instead."
+        notes.append(f"{side.problem} {instead}")
+    tokens = view.trace.length
+    if side.choice.cells and (drawn := drawn_length(side.choice.cells)) != tokens:
+        notes.append(
+            f"Drawn for {drawn} tokens, and the prompt has {tokens}: the cells that both have are kept"
+            + (", the others follow the model's own mask." if tokens > drawn else ".")
+        )
+    if blind := blind_queries(side.allowed):
+        one = len(blind) == 1
+        which = f"Query {view.labels[blind[0]]}" if one else f"Queries {position_words(blind)}"
+        notes.append(
+            f"{which} may read nothing: fully masked, so {'its' if one else 'their'} weights are 0 "
+            "and nothing is mixed in."
+        )
+    return notes
+
+
+def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> vm.Trace:
+    """The pass under that mask, of the prompt or of other ids of the same length."""
+    return _masked_trace(view.model.name, ids or view.trace.ids, side.choice)
+
+
+# Four: two masks, before and after a changed token.
+@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
+def _masked_trace(model_name: str, ids: tuple[int, ...], choice: MaskChoice) -> vm.Trace:
+    model = load_model(model_name)
+    trace = model.trace(ids, choice.allowed(len(ids), model.config.mask))
+    return replace(trace, mask_name=choice.words)
+
+
+def _kinds(model: vm.Model) -> list[str]:
+    """The model's own mask first."""
+    return sorted(KINDS, key=lambda kind: kind != model.config.mask)
+
+
+def _or(value, default):
+    return default if value is None else value

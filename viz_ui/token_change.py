@@ -1,0 +1,170 @@
+"""Change one token, run both masks again, and see which places of the stream and which weights changed."""
+
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+import viz_model as vm
+from viz_model.comparison import likely_tokens, single_token, stream_change, with_token
+from viz_ui.components.panels import Matrix, panels
+from viz_ui.masked import SIDES, Side, chosen_side, masked_trace
+from viz_ui.open_matrix import note_opened, open_noted_matrix
+from viz_ui.state import choose, choose_cell, clamp
+from viz_ui.text import number, plain, shown
+from viz_ui.view import View
+
+SUGGESTIONS = 12
+
+TYPED = {"·": " ", "⏎": "\n", "⇥": "\t"}  # as labels show them, so that they can be typed as they are seen
+
+
+def draw_token_change(view: View) -> None:
+    """The whole section: which token, which replacement, what changed under A and under B."""
+    st.subheader("Change a token")
+    st.markdown(
+        "Does the past depend on the future? Both masks are run again with another token at one position; dotted cells "
+        "are bit for bit what they were."
+    )
+    position, ids = _choose(view)
+    if ids is None:
+        return
+    label, new = view.labels[position], shown(view.model.token_bytes([ids[position]])[0])
+    st.markdown(f"With **{plain(new)}** in the place of **{plain(label)}**:")
+    sides = [chosen_side(view, name) for name in SIDES]
+    matrices: list[Matrix] = []
+    for side, place in zip(sides, st.columns(2, gap="medium"), strict=True):
+        before, after = masked_trace(view, side), masked_trace(view, side, ids)
+        change = stream_change(before, after).numpy()
+        with place:
+            st.markdown(_finding(side, change, position))
+        matrices += [_stream(view, side, change, position), _weights(view, side, before, after)]
+    shared = {"sequential": max(m.values.max() for m in matrices if m.scale == "sequential") or 1.0}
+    shared["diverging"] = max(np.abs(m.values).max() for m in matrices if m.scale == "diverging") or 1.0
+    matrices = [_on_scale(matrix, shared[matrix.scale]) for matrix in matrices]
+    panels(
+        [matrices[0], matrices[2], matrices[1], matrices[3]],
+        key="change_panels",
+        selected=(view.query, view.key),
+        matrix_width=460,
+        on_pick=choose_cell,
+        on_open=note_opened,
+    )
+    open_noted_matrix(
+        view,
+        {matrix.name: matrix for matrix in matrices},
+        lambda: (
+            {"tokens": view.labels, "ids": list(view.trace.ids), "changed_ids": list(ids)}
+            | {matrix.name.replace(" ", "_"): matrix.values for matrix in matrices}
+        ),
+        "token_change",
+    )
+    st.caption(
+        "Residual stream: ‖x′ − x‖ / ‖x‖ over its C numbers, after the embedding and after each layer, worked out in "
+        "float64 from the numbers of the two passes. A and B share one scale."
+    )
+
+
+def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
+    """The position, and the ids with its new token; None where there is no such token, which is then explained."""
+    clamp("changed", view.trace.length - 1)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.number_input(
+            f"Position (0–{view.trace.length - 1})",
+            0,
+            view.trace.length - 1,
+            value=None,
+            step=1,
+            key="changed",
+            bind="query-params",
+            placeholder=str(view.trace.length // 2),
+            width=170,
+        )
+        position = view.trace.length // 2 if chosen is None else chosen
+        likely = likely_tokens(view.trace, position, SUGGESTIONS)
+        names = [shown(piece) for piece in view.model.token_bytes(likely)]
+        typed = st.text_input(
+            "New token",
+            key="replacement",
+            bind="query-params",
+            max_chars=100,
+            placeholder=names[0],
+            width=220,
+            help="One token. Write · for a space, as in the labels: most words begin with one.",
+        )
+        st.menu_button(
+            "Likely here",
+            names,
+            key="likely",
+            format_func=plain,
+            on_click=lambda: choose(replacement=st.session_state.likely),
+            icon=":material/list:",
+        )
+    try:
+        token = single_token(view.model, typed.translate(str.maketrans(TYPED))) if typed else likely[0]
+    except vm.PromptError as error:
+        st.info(plain(str(error)), icon=":material/edit:")
+        return position, None
+    if token == view.trace.ids[position]:
+        st.info(f"{plain(shown(view.trace.token_bytes[position]))} stands there already. Type another token.")
+        return position, None
+    return position, with_token(view.trace.ids, position, token)
+
+
+def _finding(side: Side, change: np.ndarray, position: int) -> str:
+    """What happened before the changed position, in words, with the measured number."""
+    head = f"**Mask {side.name}, {side.choice.words}.** "
+    if position == 0:
+        return head + "Nothing stands before position 0. Change a later token."
+    before = change[:, :position]
+    if not before.any():
+        return head + f"Nothing before position {position} changed: the largest difference there is **0 exactly**."
+    layer, place = np.unravel_index(before.argmax(), before.shape)
+    touched = int(before.any(0).sum())
+    return head + (
+        f"**{touched} of the {position}** positions before position {position} changed: by up to "
+        f"**{number(before.max())}** of their length (at position {place}, {_places(change)[layer]})."
+    )
+
+
+def _places(change: np.ndarray) -> list[str]:
+    """What the rows of `stream_change` are."""
+    return ["embedding", *(f"after layer {layer}" for layer in range(len(change) - 1))]
+
+
+def _stream(view: View, side: Side, change: np.ndarray, position: int) -> Matrix:
+    return Matrix(
+        f"stream {side.name}",
+        f"Change of the stream, mask {side.name}",
+        change,
+        _places(change),
+        view.labels,
+        row_axis="place",
+        column_axis="position",
+        caption=f"(L + 1, T) = {change.shape}: token {position} replaced",
+        role="stream",
+        low=0.0,
+        mark_zeros=True,
+        columns_are_keys=True,
+    )
+
+
+def _weights(view: View, side: Side, before: vm.Trace, after: vm.Trace) -> Matrix:
+    return Matrix(
+        f"change {side.name}",
+        f"Change of the weights, mask {side.name}",
+        (after.weights(view.layer, view.head) - before.weights(view.layer, view.head)).numpy(),
+        view.labels,
+        view.labels,
+        caption=f"layer {view.layer}, head {view.head}: new − old",
+        role="weights",
+        scale="diverging",
+        allowed=side.allowed.numpy(),
+        mark_zeros=True,
+        rows_are_queries=True,
+        columns_are_keys=True,
+    )
+
+
+def _on_scale(matrix: Matrix, largest: float) -> Matrix:
+    return replace(matrix, low=-float(largest) if matrix.scale == "diverging" else 0.0, high=float(largest))
