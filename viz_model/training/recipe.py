@@ -83,7 +83,7 @@ TINY_GPT = Recipe(
         Stage("induction", steps=150, rows=4, length=256, matrix_rate=0.01),
         Stage("copy", steps=100, rows=8, length=256, matrix_rate=0.005),
         Stage("text", steps=4250, rows=8, length=256, copy_rows=1, warm_up=100, decay=0.6),
-        Stage("text", 6000, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1, dropout=0.1),
+        Stage("text", 7500, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1, dropout=0.1),
     ),
 )
 

@@ -1,0 +1,204 @@
+"""Generate: the prompt in one pass, then a token a step, with the cache and the drawing of each step."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from viz_model.sampling import Sampling
+from viz_ui.components.generation import generation
+from viz_ui.generation import Branches, Run, read_branches, write_branches
+from viz_ui.generation_curves import cost_figure
+from viz_ui.state import forget_chosen
+from viz_ui.text import labels
+from viz_ui.view import View, current_view
+
+NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
+MORE = 10
+LARGEST_SEED = 999_999
+SECONDS_A_RUN = 0.3  # of making steps before they are shown
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the reader asks for: how many tokens, how they are drawn, which were taken instead, what is looked at."""
+
+    new_tokens: int
+    sampling: Sampling
+    branches: Branches
+    step: int | None
+
+
+def draw() -> None:
+    view = current_view()
+    st.title("Generate")
+    config = view.model.config
+    if config.layout != "decoder-only":
+        st.info(f"{view.model.name} reads in both directions, so it has no next token. Choose a decoder-only model.")
+        return
+    st.markdown(
+        "The prompt is read once, its **keys** and **values** stay in the cache; then one token a step. Play, point, "
+        "click a candidate."
+    )
+    row, choices = draw_choices(view)
+    forget_chosen()  # all widgets have been drawn; what follows may be cut off by the next click
+    run, wanted = current_run(view, choices), choices.new_tokens
+    if not run.is_done(wanted) and len(run.steps) <= (choices.step or 0):
+        run.advance(wanted, 0)  # one step, so that there is something to see, or the branch just taken
+    draw_button(row, view, run, wanted)
+    if run.problem:
+        st.info(run.problem, icon=":material/edit:")
+    if run.steps:
+        draw_steps(view, run, choices)
+    if not run.is_done(wanted):  # what there is was drawn before more is made: a picture that waits turns pale
+        run.advance(wanted, SECONDS_A_RUN)
+        st.rerun()
+    if run.steps:
+        draw_costs(run, choices)
+
+
+def draw_choices(view: View) -> tuple:
+    """The widgets of the page: the row that its button will end, and what is chosen."""
+    config = view.model.config
+    bound = {"bind": "query-params"}
+    row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
+    with row:
+        new_tokens = st.number_input(
+            "New tokens",
+            1,
+            config.context_length,
+            min(NEW_TOKENS, config.context_length),
+            key="new",
+            width=100,
+            **bound,
+        )
+        greedy = st.toggle("Greedy", key="greedy", help="The likeliest token, always.", **bound)
+        temperature = st.number_input(
+            "Temperature", 0.05, 10.0, TEMPERATURE, 0.1, key="temperature", width=110, disabled=greedy, **bound
+        )
+        top_k = st.number_input(
+            f"Top-k of {config.vocab_size:,}",
+            1,
+            config.vocab_size,
+            min(TOP_K, config.vocab_size),
+            key="top_k",
+            width=120,
+            disabled=greedy,
+            **bound,
+        )
+        top_p = st.number_input("Top-p", 0.01, 1.0, TOP_P, 0.05, key="top_p", width=100, disabled=greedy, **bound)
+        seed = st.number_input("Seed", 0, LARGEST_SEED, 0, key="seed", width=100, disabled=greedy, **bound)
+    with st.container(key="generation_address"):  # not shown: the player is their widget, the address their place
+        branches = st.text_input("Branches", key="branches", **bound)
+        step = st.number_input("Step", 0, config.context_length, None, key="step", **bound)
+    if view.trace.mask_name != "causal":
+        st.caption("Generation is causal: the mask in the sidebar does not apply here.")
+    sampling = Sampling(0.0) if greedy else Sampling(temperature, top_k, top_p, seed)
+    return row, Choices(new_tokens, sampling, read_branches(branches, config.vocab_size), step)
+
+
+def current_run(view: View, choices: Choices) -> Run:
+    """The visitor's run: gone on with as long as nothing changes it, kept up to where it does."""
+    run = st.session_state.get("generation_run")
+    if run is None or not run.is_of(view.model, view.prompt, choices.sampling):
+        run = Run(view.model, view.prompt, choices.sampling, choices.branches)
+    elif run.branches != choices.branches:
+        run = run.with_branches(choices.branches)
+    st.session_state.generation_run = run
+    return run
+
+
+def draw_button(row, view: View, run: Run, wanted: int) -> None:
+    """Stop while steps are made; then go on to what had been asked for, or a few more."""
+    if not run.is_done(wanted):
+        row.button("Stop", key="stop", icon=":material/stop:", on_click=stop, args=(wanted,), width=150)
+        return
+    stopped_at, asked = st.session_state.get("generation_stopped", (0, 0))
+    more = asked if stopped_at == wanted else min(wanted + MORE, view.model.config.context_length)
+    word = f"Continue to {more}" if stopped_at == wanted else f"{more - wanted} more"
+    ended = len(run.steps) < wanted or run.steps[-1].is_end
+    row.button(
+        word,
+        key="more",
+        icon=":material/add:",
+        on_click=ask_for,
+        args=(more,),
+        disabled=ended or more <= wanted,
+        help="The text has come to its end." if ended and not run.problem else None,
+        width=150,
+    )
+
+
+def stop(wanted: int) -> None:
+    """The address then names the steps that there are, so a link is exact."""
+    made = max(1, len(st.session_state.generation_run.steps))
+    st.session_state.generation_stopped = (made, wanted)
+    st.session_state.new = made
+
+
+def ask_for(new_tokens: int) -> None:
+    st.session_state.new = new_tokens
+
+
+def draw_steps(view: View, run: Run, choices: Choices) -> None:
+    """Player, tokens, cache and candidates of the steps that there are."""
+    steps = run.steps[: choices.new_tokens]
+    last, layer, head = steps[-1], view.layer, view.head
+    config, sampling = view.model.config, choices.sampling
+    group = config.kv_head(head)
+    generation(
+        run.pictures(len(steps)),
+        labels(view.model.token_bytes(last.ids)),
+        prompt_length=steps[0].read,
+        keys=last.cache.key(layer)[group].numpy(),
+        values=last.cache.value(layer)[group].numpy(),
+        weights=run.weights(len(steps), layer, head).numpy(),
+        step=looked_at(steps, choices),
+        asked=choices.new_tokens,
+        running=not run.is_done(choices.new_tokens),
+        head_name=f"layer {layer}, head {head}",
+        sampling={
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k or config.vocab_size,
+            "top_p": sampling.top_p,
+            "seed": sampling.seed,
+            "vocabulary": config.vocab_size,
+        },
+        key="generation",
+        on_step=look_at,
+        on_branch=take_branch,
+    )
+
+
+def looked_at(steps: list, choices: Choices) -> int:
+    last = len(steps) - 1
+    return last if choices.step is None else min(choices.step, last)
+
+
+def look_at(step: int) -> None:
+    st.session_state.step = None if step == -1 else step
+
+
+def take_branch(step: int, token: int | None) -> None:
+    """Take another token at a step, or again the drawn one (None); branches after it belonged to another text."""
+    run = st.session_state.generation_run
+    branches = {at: taken for at, taken in run.branches.items() if at < step}
+    if token is not None and token != run.steps[step].sampled.token_id:
+        branches[step] = token
+    st.session_state.branches = write_branches(branches)
+    st.session_state.step = step
+
+
+def draw_costs(run: Run, choices: Choices) -> None:
+    steps = run.steps[: choices.new_tokens]
+    st.subheader("What the cache saves")
+    figure = cost_figure(steps, looked_at(steps, choices), dark=st.context.theme.type == "dark")
+    st.plotly_chart(figure, key="costs", config={"displayModeBar": False})
+    st.caption(
+        "Each step is also run without a cache, on all tokens again: time is measured here and now, so it differs from "
+        "visit to visit; all else is the same each time. FLOPs by formula: two for each multiply-add of the matrix "
+        "products. The rows of A are derived from the pass's queries and the cached keys. Temperature: Ackley et al. "
+        "1985; top-k: Fan et al. 2018; top-p: Holtzman et al. 2020, §3.1; cache: Pope et al. 2022, §2.1."
+    )
+
+
+draw()

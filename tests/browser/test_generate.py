@@ -1,0 +1,290 @@
+"""The page Generate as a reader uses it, in a real browser, its numbers against numpy and transformers."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect
+
+from tests.browser.harness import open_page, settle
+from tests.browser.test_explorer import LONG, ids, link
+from tests.bundled import attentions, gpt2, queries_keys_values
+from tests.viz_model.plain_sampler import plain_draw, plain_sampler
+from viz_ui.colours import diverging_lut
+
+PROMPT = "The queen gave the girl a ring."
+FIRST = {"temperature": 0.8, "top_k": 40, "top_p": 0.95}  # what a first visitor sees
+PIXELS = """canvas => {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return [canvas.height, canvas.width, +canvas.dataset.rows, +canvas.dataset.columns, Array.from(data)];
+}"""
+
+
+def generate(page, base, **choices):
+    return open_page(page, link(base, "generate", **({"prompt": PROMPT, "layer": 2, "head": 5} | choices)))
+
+
+def logits_of(tokens):
+    with torch.inference_mode():
+        return gpt2()(torch.tensor([tokens])).logits[0, -1].double().numpy()
+
+
+def continued(prompt, count, taken=None, seed=0):
+    """The tokens that a plain sampler draws from the logits of `transformers`, without a cache."""
+    tokens = ids(prompt)
+    for number in range(count):
+        logits = logits_of(tokens)
+        draw = np.random.default_rng((seed, number)).random()
+        drawn = plain_draw(logits, plain_sampler(logits, **FIRST), draw)
+        tokens.append((taken or {}).get(number, drawn))
+    return tokens
+
+
+def shown_step(page):
+    return page.locator(".generation .place")
+
+
+def ask_for(page, new_tokens):
+    page.get_by_label("New tokens").fill(str(new_tokens))
+    page.keyboard.press("Enter")
+
+
+def rests_at(page, step):
+    """The page shows this step, and so does the address."""
+    expect(shown_step(page)).to_have_text(re.compile(rf"^step {step} of \d+$"))
+    expect(page).to_have_url(re.compile(rf"[?&]step={step}(&|$)"))
+    settle(page)
+
+
+def branches(page):
+    [text] = parse_qs(urlsplit(page.url).query).get("branches", [""])
+    return {int(step): int(token) for step, token in (part.split(":") for part in text.split(",") if part)}
+
+
+def candidates(page):
+    """What the table says: id -> its texts, column by column."""
+    rows = page.locator(".candidate").evaluate_all(
+        "rows => rows.map(r => [r.value, ...[...r.children].map(c => c.innerText)])"
+    )
+    return {int(token): texts for token, *texts in rows}
+
+
+def test_the_table_is_that_of_a_plain_sampler_on_logits_of_another_library(page, app_url):
+    generate(page, app_url, new=6, step=4, top_k=8, top_p=0.8)
+    read = [*ids(PROMPT)]
+    for number in range(5):
+        logits = logits_of(read)
+        drawn_from = plain_sampler(logits, 0.8, 8, 0.8)
+        if number < 4:
+            read.append(plain_draw(logits, drawn_from, np.random.default_rng((0, number)).random()))
+    full = np.exp((logits - logits.max()) / 0.8)
+    full /= full.sum()
+    table = candidates(page)
+    assert set(np.argsort(-logits)[:10]) <= set(table)
+    for token, (_, logit, scaled, softmax, by_top_k, by_top_p, left) in table.items():
+        assert float(logit.replace("−", "-")) == pytest.approx(logits[token], rel=1e-3)
+        assert float(scaled.replace("−", "-")) == pytest.approx(
+            (logits[token] - logits.max()) / 0.8, rel=6e-3, abs=1e-3
+        )
+        assert float(softmax) == pytest.approx(full[token], rel=6e-3)
+        assert (by_top_k == by_top_p == "✓") == (drawn_from[token] > 0)
+        assert (float(left) if left else 0) == pytest.approx(drawn_from[token], rel=6e-3)
+    drawn = plain_draw(logits, drawn_from, np.random.default_rng((0, 4)).random())
+    expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(drawn))
+
+
+def test_the_strips_grow_by_one_real_column_a_step(page, app_url):
+    generate(page, app_url, new=5, step=2)
+    length, tokens = len(ids(PROMPT)), continued(PROMPT, 5)
+    _, keys, values = queries_keys_values(tokens[:-1], 2, 5)
+    for name, expected in (("K", keys), ("V", values)):
+        height, width, rows, columns, data = page.locator(f".of-{name} canvas").evaluate(PIXELS)
+        seen = np.array(data).reshape(height, width, 4)[:, :, :3]
+        assert (rows, columns) == expected.T.shape
+        middle = seen[(np.arange(rows) * 2 + 1) * height // (2 * rows)][
+            :, (np.arange(columns) * 2 + 1) * width // (2 * columns)
+        ]
+        steps = np.rint((expected.T / np.abs(expected).max() + 1) / 2 * 255).astype(int)
+        assert np.abs(middle - diverging_lut()[steps].astype(int)).max() <= 4  # one step of the scale, by rounding
+    cell = page.locator(".of-K canvas").evaluate("c => c.clientWidth / c.dataset.columns")
+    clip = page.locator(".of-K")
+    for step in (2, 3, 4):
+        assert clip.evaluate("c => c.clientWidth") == pytest.approx((length + step) * cell, abs=1)
+        page.keyboard.press("ArrowRight")
+    weights = attentions(tokens[:-1])[2, 5]
+    bars = page.locator(".of-A i").evaluate_all(
+        "bars => bars.map(b => 1 - parseFloat(b.style.top) / b.parentNode.parentNode.clientHeight)"
+    )
+    np.testing.assert_allclose(bars, weights[-1] / weights[-1].max(), atol=0.02)
+    expect(page.get_by_text(f"query attends to the {length + 4} keys of the cache")).to_be_visible()
+
+
+def test_the_numbers_of_a_step(page, app_url):
+    generate(page, app_url, new=5, step=3)
+    rows = page.locator(".numbers tr").evaluate_all("rows => rows.map(r => [...r.children].map(c => c.innerText))")
+    lines = {what: numbers for what, *numbers in rows}
+    read = len(ids(PROMPT)) + 3
+    assert lines["tokens read"] == ["1", str(read)]
+    assert lines["cache, measured"] == lines["2·L·G·D·S·4"] == [f"{2 * 4 * 8 * 32 * read * 4:,} bytes"]
+    [difference] = lines["logits differ by"]
+    mantissa, _, power = difference.partition("×10")
+    size = float(mantissa) * 10.0 ** int((power or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
+    assert 0 <= size <= 1e-4
+    with_cache, without = (float(text.removesuffix(" ms")) for text in lines["time"])
+    assert with_cache > 0
+    assert without > 0
+    expect(page.get_by_test_id("stPlotlyChart")).to_be_visible()
+
+
+def test_another_candidate_is_a_branch_that_back_and_a_button_undo(page, app_url):
+    generate(page, app_url, new=6, step=2)
+    before = page.locator(".chip").all_inner_texts()
+    other = page.locator(".candidate[aria-pressed=false]").nth(2)
+    token = int(other.get_attribute("value"))
+    other.click()
+    expect(page.get_by_role("button", name="Undo this branch")).to_be_visible()
+    settle(page)
+    assert branches(page) == {2: token}
+    rests_at(page, 2)
+    after = page.locator(".chip").all_inner_texts()
+    length = len(ids(PROMPT))
+    assert after[: length + 2] == before[: length + 2]
+    page.keyboard.press("ArrowRight")
+    rests_at(page, 3)
+    expected = continued(PROMPT, 6, {2: token})
+    expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(expected[length + 3]))
+    page.go_back()
+    expect(shown_step(page)).to_have_text("step 2 of 5")
+    page.get_by_role("button", name="Undo this branch").click()
+    expect(page.get_by_role("button", name="Undo this branch")).to_be_hidden()
+    settle(page)
+    assert branches(page) == {}
+    assert page.locator(".chip").all_inner_texts() == before
+    page.go_back()
+    expect(page.get_by_role("button", name="Undo this branch")).to_be_visible()
+    settle(page)
+    assert branches(page) == {2: token}
+    assert page.locator(".chip").all_inner_texts() == after
+
+
+def test_the_keyboard_steps_and_plays(page, app_url):
+    generate(page, app_url, new=4)
+    expect(shown_step(page)).to_have_text("step 3 of 3")
+    page.keyboard.press("ArrowLeft")  # on the page itself
+    rests_at(page, 2)
+    page.get_by_role("slider", name="Step").focus()
+    page.keyboard.press("Home")
+    rests_at(page, 0)
+    expect(page.get_by_text("Step 0, prefill, reads all")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    rests_at(page, 1)
+    page.get_by_role("combobox", name="Speed").select_option("4×")
+    page.get_by_role("button", name="Step back").focus()
+    page.keyboard.press("End")
+    expect(shown_step(page)).to_have_text("step 3 of 3")
+    page.get_by_role("slider", name="Step").focus()
+    page.keyboard.press("Space")  # at the end: from the beginning
+    expect(shown_step(page)).to_have_text("step 1 of 3")
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(shown_step(page)).to_have_text("step 3 of 3")
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    expect(page).not_to_have_url(re.compile("step="))  # the last step is where a bare link leads
+    settle(page)
+
+
+def test_playing_can_be_paused_and_the_address_follows_the_rest(page, app_url):
+    generate(page, app_url, new=10, step=0)
+    page.get_by_role("button", name="Play", exact=True).click()
+    expect(shown_step(page)).to_have_text("step 2 of 9")
+    page.get_by_role("button", name="Pause").click()
+    rests_at(page, int(re.search(r"\d+", shown_step(page).inner_text())[0]))
+
+
+def test_a_token_leads_to_its_step(page, app_url):
+    generate(page, app_url, new=6)
+    page.locator(".chip").nth(len(ids(PROMPT)) + 2).click()
+    rests_at(page, 2)
+    page.locator(".chip").nth(1).click()
+    rests_at(page, 0)
+
+
+def test_a_stopped_run_keeps_its_steps_and_can_go_on(page, app_url):
+    generate(page, app_url, new=3)
+    ask_for(page, 200)
+    page.locator(".st-key-stop button").click()  # Streamlit has a Stop of its own
+    expect(page.get_by_role("button", name="Continue to 200")).to_be_visible()
+    settle(page)
+    [made] = parse_qs(urlsplit(page.url).query).get("new", ["12"])  # the number of a first visit is left out
+    made, tokens = int(made), page.locator(".chip").all_inner_texts()
+    assert 0 < made < 200
+    assert len(tokens) == len(ids(PROMPT)) + made
+    expect(shown_step(page)).to_have_text(f"step {made - 1} of {made - 1}")
+    page.get_by_role("button", name="Continue to 200").click()
+    expect(page.locator(".chip")).not_to_have_count(len(tokens))
+    page.locator(".st-key-stop button").click()  # Streamlit has a Stop of its own
+    expect(page.get_by_role("button", name="Continue to 200")).to_be_visible()
+    settle(page)
+    assert page.locator(".chip").all_inner_texts()[: len(tokens)] == tokens
+
+
+def test_a_click_while_tokens_come_loses_nothing(page, app_url):
+    generate(page, app_url, new=3)
+    ask_for(page, 40)
+    expect(page.locator(".st-key-stop")).to_be_visible()
+    page.locator(".chip").nth(3).click()
+    expect(shown_step(page)).to_have_text("step 0 of 39", timeout=60_000)
+    settle(page)
+    rests_at(page, 0)
+
+
+@pytest.mark.parametrize("theme", [pytest.param(name, marks=pytest.mark.theme(name)) for name in ("light", "dark")])
+def test_a_link_opened_on_a_fresh_server_restores_the_state(page, fresh_app_url, theme):
+    expected = continued(PROMPT, 5, {1: 300})
+    generate(page, fresh_app_url, new=5, step=3, branches="1:300", seed=0)
+    expect(shown_step(page)).to_have_text("step 3 of 4")
+    expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(expected[-2]))
+    expect(page.get_by_label("New tokens")).to_have_value("5")
+    expect(page.locator(".chip.forced")).to_have_count(1)
+
+
+def test_a_full_context_says_so_and_shows_its_steps(page, app_url):
+    generate(page, app_url, prompt="king " * 248, new=90)
+    expect(page.get_by_text("The context is full")).to_be_visible()
+    expect(page.locator(".chip")).to_have_count(257)
+
+
+@pytest.mark.viewport(1280, 720)
+def test_all_that_matters_is_on_the_first_screen(page, app_url):
+    generate(page, app_url)
+    for part in (".player", ".chips", ".of-V", ".square .stage", ".candidates .verdict", ".numbers"):
+        box = page.locator(f".generation {part}").bounding_box()
+        assert box["y"] + box["height"] <= 720, part
+        assert box["x"] + box["width"] <= 1280, part
+
+
+@pytest.mark.parametrize(
+    "choices", [{}, {"prompt": LONG, "new": 8}, {"greedy": "true"}], ids=["short", "long", "greedy"]
+)
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param("light wide"),
+        pytest.param("light narrow", marks=pytest.mark.viewport(900, 900)),
+        pytest.param("dark wide", marks=pytest.mark.theme("dark")),
+        pytest.param("dark narrow", marks=[pytest.mark.theme("dark"), pytest.mark.viewport(900, 900)]),
+    ],
+)
+def test_nothing_sticks_out_of_the_page(page, app_url, choices, look):
+    generate(page, app_url, **choices)
+    wide = page.evaluate(
+        """() => { const main = document.querySelector('[data-testid="stMain"]');
+             return [main.scrollWidth, main.clientWidth]; }"""
+    )
+    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
+    right = page.locator(".generation section, .generation .sum, .candidate").evaluate_all(
+        "parts => parts.map(part => part.getBoundingClientRect().right)"
+    )
+    assert right
+    assert max(right) <= page.viewport_size["width"]

@@ -1,0 +1,280 @@
+// K and V of the cache as strips, one column a token, under the weights with which the new query reads them;
+// and the square picture that the rows of all passes add up to. Both are painted once for a run, and show of it
+// as many columns as the step has read.
+
+const NARROWEST = 4, WIDEST = 22; // pixels of a column; narrower ones scroll
+const STRIP_HEIGHT = 92, ROW_HEIGHT = 34, ORIGIN_HEIGHT = 20, LABEL_HEIGHT = 66, BAND_GAP = 7; // pixels
+const SQUARE = 176; // pixels of the square picture, more only where a cell would fall under one
+const THINNED = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+class CacheStrips {
+  constructor(host) {
+    this.host = host;
+    this.node = element("section", "strips");
+    this.title = element("div", "title");
+    this.gutter = element("div", "gutter");
+    this.scroller = element("div", "scroller");
+    this.stage = element("div", "stage");
+    this.origin = ["of-prompt", "generated"].map((name) => element("div", `origin ${name} small`));
+    for (const node of this.origin) node.append(element("span"));
+    this.bands = {};
+    for (const [name, role] of [["A", "weights"], ["K", "key"], ["V", "value"]]) {
+      const clip = element("div", `clip of-${name}`);
+      const picture = clip.appendChild(element(name === "A" ? "div" : "canvas", "cells"));
+      picture.setAttribute("role", "img");
+      const label = this.gutter.appendChild(element("div", `band ${role}`, name));
+      this.bands[name] = { clip, picture, label, role };
+    }
+    this.most = this.gutter.appendChild(element("div", "most small"));
+    this.labels = element("div", "labels");
+    this.ahead = element("div", "ahead"); // the columns that are still to come
+    this.fresh = element("div", "frame fresh");
+    this.pointed = element("div", "frame pointed");
+    this.stage.append(...this.origin, ...Object.values(this.bands).map(({ clip }) => clip));
+    this.stage.append(this.labels, this.ahead, this.fresh, this.pointed);
+    this.scroller.append(this.stage);
+    const body = element("div", "body");
+    body.append(this.gutter, this.scroller);
+    this.legend = element("div", "legend small");
+    this.readMost = element("span");
+    this.node.append(this.title, body, this.legend);
+    this.picture = element("canvas"); // one pixel a cell, drawn enlarged
+    this.stage.onpointermove = (event) => this.point(event);
+    this.stage.onpointerleave = () => this.leave();
+    this.leave();
+  }
+
+  update() {
+    const { head, length, keys, values, luts, root } = this.host, { width, ends } = head;
+    this.node.hidden = false;
+    const planned = head.running ? head.prompt_length + head.asked - 1 : length;
+    this.cell = clamp(Math.floor((this.scroller.clientWidth - 2) / planned), NARROWEST, WIDEST);
+    this.feature = Math.max(1, Math.round(STRIP_HEIGHT / width));
+    const heights = { A: ROW_HEIGHT, K: this.feature * width, V: this.feature * width };
+    let top = ORIGIN_HEIGHT;
+    for (const [name, band] of Object.entries(this.bands)) {
+      Object.assign(band, { top, height: heights[name] });
+      for (const node of [band.clip, band.label]) {
+        node.style.top = `${top}px`;
+        node.style.height = `${band.height}px`;
+      }
+      top += band.height + BAND_GAP;
+    }
+    this.labels.style.top = `${top}px`;
+    this.stage.style.height = this.gutter.style.height = `${top + LABEL_HEIGHT}px`;
+    this.stage.style.width = `${planned * this.cell + 2}px`;
+    this.planned = planned;
+    [["K", keys, ends[0]], ["V", values, ends[1]]].forEach(([name, cells, high]) => {
+      const spec = { values: cells, rows: width, columns: length, low: -high, high, lut: luts.diverging };
+      drawCells(this.bands[name].picture, this.picture, spec, length * this.cell, heights[name], root);
+    });
+    setText(this.title, `The cache of ${head.head_name}`);
+    this.nameTokens();
+    this.showLegend();
+  }
+
+  /** Labels under the columns, every n-th where columns are narrow. */
+  nameTokens() {
+    const { head, length } = this.host, step = THINNED.find((n) => n * this.cell >= 13) ?? length;
+    this.names = [];
+    for (let place = 0; place < length; place += step) this.names.push(this.name(head.labels[place], place));
+    this.newest = this.name("", 0);
+    this.newest.classList.add("newest");
+    this.labels.replaceChildren(...this.names, this.newest);
+  }
+
+  name(text, place) {
+    const node = element("div", "token name", text);
+    node.dataset.place = place;
+    node.style.left = `${(place + 0.5) * this.cell - 8}px`;
+    node.classList.toggle("of-prompt", place < this.host.head.prompt_length);
+    return node;
+  }
+
+  showLegend() {
+    const { head: { ends, width }, luts } = this.host;
+    const [keys, values] = ends.map((high) => [-high, high, luts.diverging]);
+    this.legend.replaceChildren(scale("K", "key", ...keys), scale("V", "value", ...values));
+    this.legend.append(element("span", "", `D = ${width} rows each`), this.readMost);
+  }
+
+  show() {
+    const { now, head, step, width } = this.host, { cell } = this;
+    const prompt = head.prompt_length, seen = `${now.read * cell}px`;
+    this.showRow();
+    for (const { clip } of Object.values(this.bands)) clip.style.width = seen;
+    this.bands.A.picture.ariaLabel = `Weights of query ${head.labels[now.read - 1]} over ${now.read} keys`;
+    this.bands.K.picture.ariaLabel = `Keys, ${head.width} numbers for each of ${now.read} tokens`;
+    this.bands.V.picture.ariaLabel = `Values, ${head.width} numbers for each of ${now.read} tokens`;
+    setText(this.origin[0].firstChild, `prompt, ${prompt}`);
+    setText(this.origin[1].firstChild, `generated, ${step}`);
+    this.origin[0].style.width = `${prompt * cell - 1}px`;
+    this.origin[1].style.left = `${prompt * cell + 1}px`;
+    this.origin[1].style.width = `${step * cell - 1}px`;
+    this.origin[1].hidden = step === 0;
+    for (const node of this.names) {
+      const place = Number(node.dataset.place), near = Math.abs(place - now.read + 1) * cell < 14;
+      node.hidden = place >= now.read || near; // the newest token has its own label
+    }
+    const last = now.read - 1, newest = this.name(head.labels[last], last);
+    newest.classList.add("newest");
+    this.newest.replaceWith(newest);
+    this.newest = newest;
+    const { K, V } = this.bands, from = now.read - now.queries;
+    const height = V.top + V.height - K.top;
+    place(this.fresh, from * cell, K.top, now.queries * cell, height);
+    place(this.ahead, now.read * cell, K.top, (this.planned - now.read) * cell, height);
+    this.ahead.hidden = now.read === this.planned;
+    if (width) this.scrollTo(last);
+    this.leave();
+  }
+
+  /** The 1 × S row of the new query as bars, from 0 to its largest weight. */
+  showRow() {
+    const weights = this.weights(), most = Math.max(...weights), key = this.host.head.labels[weights.indexOf(most)];
+    this.bands.A.picture.replaceChildren(...Array.from(weights, (weight, at) => {
+      const bar = element("i");
+      place(bar, at * this.cell, ROW_HEIGHT * (1 - weight / most), Math.max(1, this.cell - 1), ROW_HEIGHT);
+      return bar;
+    }));
+    setText(this.most, formatNumber(most, 2));
+    setText(this.readMost, `A is largest, ${formatNumber(most, 3)}, at “${key}”`);
+  }
+
+  /** The weights of the last query that this step has read. */
+  weights() {
+    const { rows, now } = this.host, last = now.read - 1, start = (last * (last + 1)) / 2;
+    return rows.subarray(start, start + last + 1);
+  }
+
+  scrollTo(place) {
+    const { scroller, cell } = this, x = (place + 1) * cell;
+    if (x > scroller.scrollLeft + scroller.clientWidth || x < scroller.scrollLeft + 40) {
+      scroller.scrollLeft = x - scroller.clientWidth + 30;
+    }
+  }
+
+  point(event) {
+    const box = this.stage.getBoundingClientRect(), { now, head, length } = this.host;
+    const column = Math.floor((event.clientX - box.left) / this.cell), y = event.clientY - box.top;
+    const found = Object.entries(this.bands).find(([, band]) => y >= band.top && y < band.top + band.height);
+    if (column < 0 || column >= now.read || y < ORIGIN_HEIGHT) return this.leave();
+    const { A, V } = this.bands;
+    this.pointed.hidden = false;
+    place(this.pointed, column * this.cell, A.top, this.cell, V.top + V.height - A.top);
+    const lines = [[`key ${head.labels[column]}`, "key"]];
+    if (found?.[0] === "A") {
+      lines.unshift([`query ${head.labels[now.read - 1]}`, "query"]);
+      lines.push([`weight ${formatNumber(this.weights()[column])}`, "number"]);
+    } else if (found) {
+      const [name, band] = found, feature = Math.floor((y - band.top) / this.feature);
+      lines[0] = [`${name === "K" ? "key" : "value"} of ${head.labels[column]}`, band.role];
+      lines.push([`feature ${feature} of ${head.width}`, "small"]);
+      const cells = name === "K" ? this.host.keys : this.host.values;
+      lines.push([formatNumber(cells[feature * length + column]), "number"]);
+    }
+    this.host.tooltip.show(lines, event.clientX, event.clientY);
+  }
+
+  leave() {
+    this.pointed.hidden = true;
+    this.host.tooltip?.hide();
+  }
+}
+
+/** The square of weights: rows of earlier passes dim, the rows of this pass framed. */
+class SavedPicture {
+  constructor(host) {
+    this.host = host;
+    this.node = element("section", "square");
+    this.title = element("div", "title weights");
+    this.scroller = element("div", "scroller");
+    this.stage = element("div", "stage");
+    this.clip = element("div", "clip");
+    this.canvas = this.clip.appendChild(element("canvas"));
+    this.canvas.setAttribute("role", "img");
+    this.earlier = element("div", "earlier");
+    this.fresh = element("div", "frame fresh");
+    this.note = element("p", "note small");
+    this.legend = element("div", "legend small");
+    this.stage.append(this.clip, this.earlier, this.fresh);
+    this.scroller.append(this.stage);
+    this.node.append(this.title, this.scroller, this.legend, this.note);
+    this.picture = element("canvas");
+    this.stage.onpointermove = (event) => this.point(event);
+    this.stage.onpointerleave = () => host.tooltip.hide();
+  }
+
+  update() {
+    const { length, rows, luts, root, head } = this.host;
+    const planned = head.running ? head.prompt_length + head.asked - 1 : length;
+    this.cell = clamp(SQUARE / planned, 1, WIDEST);
+    const values = new Float32Array(length * length), mask = new Uint8Array(length * length);
+    for (let i = 0, at = 0; i < length; i++) {
+      for (let j = 0; j <= i; j++, at++) {
+        values[i * length + j] = rows[at];
+        mask[i * length + j] = 1;
+      }
+    }
+    const spec = { values, mask, rows: length, columns: length, low: 0, high: 1, lut: luts.sequential };
+    const pixels = length * this.cell, masked = element("span", "scale");
+    masked.append(element("span", "swatch hatched"), "masked");
+    this.legend.replaceChildren(scale("A", "weights", 0, 1, luts.sequential), masked);
+    drawCells(this.canvas, this.picture, spec, pixels, pixels, root);
+    this.stage.style.width = this.stage.style.height = `${planned * this.cell}px`;
+  }
+
+  show() {
+    const { now, step, head } = this.host, { cell } = this;
+    const size = now.read * cell, before = (now.read - now.queries) * cell;
+    place(this.clip, 0, 0, size, size);
+    place(this.earlier, 0, 0, size, before);
+    place(this.fresh, 0, before, size, size - before);
+    setText(this.title, `A, (S, S) = (${now.read}, ${now.read})`);
+    const words = step
+      ? `Only the framed row is computed. Without the cache, all ${now.read} rows of every head again.`
+      : `Prefill computes all ${now.queries} rows at once.`;
+    setText(this.note, words);
+    this.canvas.ariaLabel = `Weights of ${head.head_name}, ${now.read} queries by ${now.read} keys. ${words}`;
+  }
+
+  point(event) {
+    const box = this.stage.getBoundingClientRect(), { now, head, rows, tooltip } = this.host;
+    const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor(at / this.cell));
+    if (Math.min(i, j) < 0 || Math.max(i, j) >= now.read) return tooltip.hide();
+    const made = Math.max(0, i + 1 - head.prompt_length);
+    tooltip.show([
+      [`query ${head.labels[i]}`, "query"],
+      [`key ${head.labels[j]}`, "key"],
+      [j > i ? "masked (−∞), so weight 0" : `weight ${formatNumber(rows[(i * (i + 1)) / 2 + j])}`, "number"],
+      [made ? `computed in step ${made}` : "computed in the prefill", "small"],
+    ], event.clientX, event.clientY);
+  }
+}
+
+/** A colour bar with its name and its ends. */
+function scale(name, role, low, high, lut) {
+  const node = element("span", "scale"), ramp = element("canvas", "ramp"), image = new ImageData(256, 1);
+  new Uint32Array(image.data.buffer).set(lut);
+  ramp.width = 256;
+  ramp.height = 1;
+  ramp.getContext("2d").putImageData(image, 0, 0);
+  node.append(element("b", role, name), endNumber(low), ramp, endNumber(high));
+  return node;
+}
+
+/** Give a canvas its size in CSS pixels and paint its cells: `values` as `rows` × `columns`. */
+function drawCells(canvas, picture, { rows, columns, ...spec }, width, height, root) {
+  const ratio = window.devicePixelRatio || 1;
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  Object.assign(canvas.dataset, { rows, columns });
+  const cells = { ...spec, factor: 1, rows: { labels: { length: rows } }, columns: { labels: { length: columns } } };
+  paintCells(canvas, picture, cells, root);
+}
+
+function place(node, left, top, width, height) {
+  const [x, y, w, h] = [left, top, width, height].map((pixels) => `${pixels}px`);
+  Object.assign(node.style, { left: x, top: y, width: w, height: h });
+}
