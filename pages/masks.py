@@ -166,7 +166,7 @@ def draw_next_tokens(view: View) -> None:
     )
     first, second = found.first.numpy(), found.second.numpy()
     table = pd.DataFrame({"token": names[:-1], "A": first, "B": second, "B − A": second - first})
-    probability = {"min_value": 0.0, "max_value": 1.0, "format": "%.4f"}
+    probability = {"min_value": 0.0, "max_value": 1.0, "format": "%.4g"}
     st.dataframe(
         table,
         hide_index=True,
@@ -175,7 +175,7 @@ def draw_next_tokens(view: View) -> None:
         column_config={
             "A": st.column_config.ProgressColumn("A", help="Probability under mask A", **probability),
             "B": st.column_config.ProgressColumn("B", help="Probability under mask B", **probability),
-            "B − A": st.column_config.NumberColumn(format="%+.4f"),
+            "B − A": st.column_config.NumberColumn(format="%+.4g"),
         },
     )
     st.caption(f"The ten likeliest of each mask, {len(found.ids)} together, of {len(logits[0]):,} tokens.")

@@ -35,6 +35,11 @@ class CacheView:
         """Bytes of the S keys and values, as the tensors say."""
         return self.keys.nbytes + self.values.nbytes
 
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the buffers that it looks into, filled or not."""
+        return self.keys.untyped_storage().nbytes()  # keys and values lie in one
+
     def key(self, layer: int) -> Tensor:
         """Keys of the first row of the batch, as they enter the product: (G,S,D)."""
         return self.keys[layer, 0]

@@ -65,15 +65,23 @@ class Sampled:
 
     @cached_property
     def scaled(self) -> Tensor:
-        """Logits divided by the temperature, (V,) float64; the largest is 0, for softmax knows differences only."""
-        # In float32, or without taking the largest off, a temperature near 0 makes infinity of every logit.
-        centred = self.logits.double() - self.logits.max()
-        return centred if self.sampling.greedy else centred / self.sampling.temperature
+        """Logits divided by the temperature: (V,) float64."""
+        return self.logits.double() / self._temperature
+
+    @cached_property
+    def _below_largest(self) -> Tensor:
+        """The same less the largest, for softmax, which knows differences only: (V,)."""
+        # Without taking the largest off first, a temperature near 0 makes infinity of every logit.
+        return (self.logits.double() - self.logits.max()) / self._temperature
+
+    @property
+    def _temperature(self) -> float:
+        return self.sampling.temperature or 1.0  # greedy scales nothing
 
     @cached_property
     def full_probabilities(self) -> Tensor:
         """Softmax of the scaled logits before anything is cut: (V,)."""
-        return self.scaled.softmax(-1)
+        return self._below_largest.softmax(-1)
 
     @cached_property
     def by_top_k(self) -> Tensor:
@@ -86,7 +94,7 @@ class Sampled:
     def kept(self) -> Tensor:
         """Booleans (V,): what top-p leaves of that."""
         left = self.order[self.by_top_k[self.order]]
-        probabilities = self.scaled[left].softmax(-1)
+        probabilities = self._below_largest[left].softmax(-1)
         before = probabilities.cumsum(-1) - probabilities
         kept = torch.zeros_like(self.by_top_k)
         kept[left[before < self.sampling.top_p] if self.sampling.top_p < 1 else left] = True
@@ -95,7 +103,7 @@ class Sampled:
     @cached_property
     def probabilities(self) -> Tensor:
         """What is drawn from: (V,), 0 where cut, the rest adds up to 1."""
-        return self.scaled.masked_fill(~self.kept, -torch.inf).softmax(-1)
+        return self._below_largest.masked_fill(~self.kept, -torch.inf).softmax(-1)
 
     @cached_property
     def token_id(self) -> int:

@@ -150,8 +150,9 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
         ("tokens read", f"{step.queries:,}", f"{step.read:,}"),
         ("FLOPs", short(step.flops_cached), short(step.flops_uncached)),
         ("time", milliseconds(step.seconds), milliseconds(step.seconds_uncached)),
-        ("cache, measured", f"{step.cache.nbytes:,} bytes", ""),
+        ("cache, filled", f"{step.cache.nbytes:,} bytes", ""),
         ("2·L·G·D·S·4", f"{step.cache_bytes:,} bytes", ""),
+        ("buffers, made once", f"{step.cache.allocated_bytes:,} bytes", ""),
         ("logits differ by", number(step.largest_difference, 2), ""),
     )
 

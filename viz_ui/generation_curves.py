@@ -22,7 +22,8 @@ def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure
         (1, WITHOUT, [one.seconds_uncached * 1e3 for one in steps], uncached),
         (2, WITH, [one.flops_cached / 1e6 for one in steps], cached),
         (2, WITHOUT, [one.flops_uncached / 1e6 for one in steps], uncached),
-        (3, "measured", [one.cache.nbytes for one in steps], {"color": blue, "width": 6}),
+        (3, "buffers", [one.cache.allocated_bytes for one in steps], {"color": green, "dash": "dot"}),
+        (3, "filled", [one.cache.nbytes for one in steps], {"color": blue, "width": 6}),
         (3, "2·L·G·D·S·4", [one.cache_bytes for one in steps], {"color": orange, "dash": "dash"}),
         (4, "|with − without|", [one.largest_difference for one in steps], {"color": green}),
     ]

@@ -12,7 +12,7 @@ from viz_ui.masked import SIDES, Side, chosen_side, masked_trace
 from viz_ui.open_matrix import note_opened, open_noted_matrix
 from viz_ui.state import choose, choose_cell, clamp
 from viz_ui.text import number, plain, shown
-from viz_ui.view import View
+from viz_ui.view import View, traced
 
 SUGGESTIONS = 12
 
@@ -81,7 +81,8 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             width=170,
         )
         position = view.trace.length // 2 if chosen is None else chosen
-        likely = likely_tokens(view.trace, position, SUGGESTIONS)
+        own = traced(view.model.name, view.prompt, view.model.config.mask)  # whatever the sidebar's mask is
+        likely = likely_tokens(own, position, SUGGESTIONS)
         names = [shown(piece) for piece in view.model.token_bytes(likely)]
         typed = st.text_input(
             "New token",

@@ -85,12 +85,18 @@ def test_the_table_is_that_of_a_plain_sampler_on_logits_of_another_library(page,
     assert set(np.argsort(-logits)[:10]) <= set(table)
     for token, (_, logit, scaled, softmax, by_top_k, by_top_p, left) in table.items():
         assert float(logit.replace("−", "-")) == pytest.approx(logits[token], rel=1e-3)
-        assert float(scaled.replace("−", "-")) == pytest.approx(
-            (logits[token] - logits.max()) / 0.8, rel=6e-3, abs=1e-3
-        )
+        assert float(scaled.replace("−", "-")) == pytest.approx(logits[token] / 0.8, rel=6e-3, abs=1e-3)
         assert float(softmax) == pytest.approx(full[token], rel=6e-3)
         assert (by_top_k == by_top_p == "✓") == (drawn_from[token] > 0)
         assert (float(left) if left else 0) == pytest.approx(drawn_from[token], rel=6e-3)
+    eight = np.sort(full)[::-1][:8]
+    shares = [
+        full[drawn_from > 0].sum() / eight.sum(),
+        eight.sum(),
+    ]  # what top-p keeps of what top-k left; what that is
+    shown = page.get_by_text("share kept").locator("xpath=..").locator("span").all_inner_texts()
+    np.testing.assert_allclose([float(shown[5]), float(shown[4])], shares, rtol=6e-3)
+    assert shares[0] >= 0.8
     drawn = plain_draw(logits, drawn_from, np.random.default_rng((0, 4)).random())
     expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(drawn))
 
@@ -127,7 +133,7 @@ def test_the_numbers_of_a_step(page, app_url):
     lines = {what: numbers for what, *numbers in rows}
     read = len(ids(PROMPT)) + 3
     assert lines["tokens read"] == ["1", str(read)]
-    assert lines["cache, measured"] == lines["2·L·G·D·S·4"] == [f"{2 * 4 * 8 * 32 * read * 4:,} bytes"]
+    assert lines["cache, filled"] == lines["2·L·G·D·S·4"] == [f"{2 * 4 * 8 * 32 * read * 4:,} bytes"]
     [difference] = lines["logits differ by"]
     mantissa, _, power = difference.partition("×10")
     size = float(mantissa) * 10.0 ** int((power or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))

@@ -4,7 +4,7 @@
 const STAGES = [
   "",
   "What the model gives for every token of the vocabulary",
-  "The logit less the largest of all, divided by the temperature T",
+  "The logit divided by the temperature T",
   "The probability before anything is cut",
   "The likeliest k stay",
   "Of these the fewest that hold the share p stay, the likeliest first",
@@ -48,8 +48,10 @@ class Candidates {
     }));
     const [all, byTopK, kept] = now.left.map((count) => count.toLocaleString("en"));
     fill(this.left, ["tokens", all, now.greedy ? "" : all, all, byTopK, now.greedy ? "" : kept, kept]);
-    const [, afterTopK, after] = now.held.map((held) => formatNumber(held, 3));
-    fill(this.held, ["probability", "", "", "1", afterTopK, now.greedy ? "" : after, "1"]);
+    const [, afterTopK, after] = now.held;
+    const ofTopK = formatNumber(after / afterTopK, 3);
+    fill(this.held, ["share kept", "", "", "1", formatNumber(afterTopK, 3), now.greedy ? "" : ofTopK, "1"]);
+    this.held.title = "Of the probability that the stage before had: p of top-p is a share of what top-k left";
     const focused = this.rows.contains(this.rows.getRootNode().activeElement);
     this.rows.replaceChildren(...now.candidates.map((candidate) => this.row(candidate)));
     if (focused) this.rows.querySelector("[aria-pressed=true]").focus({ preventScroll: true });
@@ -108,7 +110,8 @@ class Candidates {
     this.undo.hidden = !now.forced;
     if (now.forced) {
       const drawn = now.greedy ? "Greedy takes" : `u = ${u} draws`;
-      setText(this.words, `${drawn} “${now.drawn_label}”, but you took ${label}.`);
+      const took = now.chosen === now.drawn ? "which you took too" : `but you took ${label}`;
+      setText(this.words, `${drawn} “${now.drawn_label}”, ${took}.`);
     } else if (now.greedy) setText(this.words, `Greedy: the largest logit wins, ${label}.`);
     else setText(this.words, `u = ${u} of seed ${head.sampling.seed} falls on ${label}: ${from} to ${to}.`);
   }
