@@ -3,7 +3,7 @@
 import csv
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +109,8 @@ class Training:
     def _update(self, stage: Stage, step_in_stage: int) -> float:
         random = np.random.default_rng((self.recipe.seed, self.step))  # so that a resumed run sees the same
         share = rate_share(stage, step_in_stage)
+        if stage.dropout_steps is not None and step_in_stage >= stage.dropout_steps:
+            stage = replace(stage, dropout=0.0)
         for optimizer, rate in zip(self.optimizers, (stage.matrix_rate, stage.rate), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * share

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.properties import examples
 from tests.viz_model.models import small_config
 from viz_model.errors import TrainingError
+from viz_model.training import loop
 from viz_model.training.loop import CURVE_FILE, STATE_FILE, Training, fresh_transformer, rate_share
 from viz_model.training.recipe import Recipe, Stage
 from viz_model.transformer.positions import sinusoidal_table
@@ -192,6 +193,15 @@ def test_weight_decay_is_that_of_the_stage_and_of_matrices_alone(tmp_path):
         lambda progress: seen.append([o.param_groups[0]["weight_decay"] for o in training.optimizers]), every=1
     )
     assert seen == [[0.3, 0.0], [0.3, 0.0], [0.05, 0.0], [0.05, 0.0]]
+
+
+def test_dropout_ends_where_the_stage_says(tmp_path, monkeypatch):
+    seen = []
+    loss = loop.stage_loss
+    monkeypatch.setattr(loop, "stage_loss", lambda model, stage, *rest: seen.append(stage) or loss(model, stage, *rest))
+    stages = (Stage("text", 3, 2, 16, dropout=0.3), Stage("text", 5, 2, 16, dropout=0.2, dropout_steps=2))
+    Training(Recipe(CONFIG, stages), STREAM, tmp_path).run(lambda progress: None)
+    assert [stage.dropout for stage in seen] == [0.3, 0.3, 0.3, 0.2, 0.2, 0.0, 0.0, 0.0]
 
 
 def test_every_weight_has_one_optimizer_and_matrices_of_blocks_have_muon(tmp_path):
