@@ -20,8 +20,6 @@ from viz_model.training.loop import SAVE_EVERY, Progress, Training
 from viz_model.training.recipe import RECIPES
 from viz_model.training.tokenizer import train_tokenizer
 
-EXCERPT = 4000  # characters of each held-out end that are kept beside the checkpoint
-
 
 def main() -> None:
     arguments = _arguments()
@@ -49,7 +47,7 @@ def main() -> None:
         print(f"Stopped. The same command goes on from step {training.step // SAVE_EVERY * SAVE_EVERY}.")
         return
     save(folder, training.model, tokenizer)
-    (folder / HELD_OUT_FILE).write_text("\n\n".join(_excerpt(end) for end in ends) + "\n", "utf-8")
+    (folder / HELD_OUT_FILE).write_text("\n\n".join(end.strip("\n") for end in ends if end.strip()) + "\n", "utf-8")
     print(f"Saved to {folder}. Its figures: python -m viz_model.training.figures {folder} --write")
 
 
@@ -87,11 +85,6 @@ def _tokenizer(folder: Path, beginnings: list[str], vocab_size: int) -> Tokenize
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer.save(folder)
     return tokenizer
-
-
-def _excerpt(end: str) -> str:
-    """The first whole paragraphs of a held-out end, EXCERPT characters at most."""
-    return end[:EXCERPT].rsplit("\n", 1)[0] if len(end) > EXCERPT else end.strip("\n")
 
 
 def _print(progress: Progress) -> None:

@@ -95,7 +95,7 @@ def figures(model: vm.Model, books: list[str]) -> dict:
 
 
 def books_of(folder: Path, text: Path | None) -> list[str]:
-    """The held-out ends of a text's books, or the excerpt of them that lies beside the checkpoint."""
+    """The held-out ends of a text's books, or those that lie beside the checkpoint."""
     if text is not None:
         return split_books(text.read_text("utf-8"))[1]
     return (folder / HELD_OUT_FILE).read_text("utf-8").strip("\n").split("\n\n")
@@ -111,7 +111,7 @@ def _all_weights(model: vm.Model, ids: torch.Tensor) -> torch.Tensor:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--text", type=Path, help="the whole training text: use all of its held-out part")
+    parser.add_argument("--text", type=Path, help="the whole text: its held-out part, as training cuts it")
     parser.add_argument("--write", action="store_true", help=f"write the heads' figures to {HEADS_FILE}")
     arguments = parser.parse_args()
     result = figures(vm.load(arguments.folder), books_of(arguments.folder, arguments.text))

@@ -156,14 +156,6 @@ def test_a_tokenizer_of_another_recipe_is_refused(train, monkeypatch):
     assert Tokenizer.load(folder).vocab_size == 280
 
 
-def test_held_out_excerpts_are_whole_paragraphs():
-    paragraphs = [f"paragraph {n} " + "x" * 150 for n in range(40)]
-    excerpt = command._excerpt("\n".join(paragraphs))
-    assert excerpt.split("\n") == paragraphs[: len(excerpt.split("\n"))]
-    assert command.EXCERPT - 170 < len(excerpt) <= command.EXCERPT
-    assert command._excerpt("short\nend\n") == "short\nend"
-
-
 def test_a_finished_checkpoint_can_be_started_from(train, tmp_path, capsys):
     """With no steps of text the weights come back as they were; with some, only the text stage runs."""
     first = train()
