@@ -42,6 +42,8 @@ def draw() -> None:
     row, choices = draw_choices(view)
     forget_chosen()  # all widgets have been drawn; what follows may be cut off by the next click
     run, wanted = current_run(view, choices), choices.new_tokens
+    if run is None:
+        st.rerun()
     if not run.is_done(wanted) and len(run.steps) <= (choices.step or 0):
         run.advance(wanted, 0)  # one step, so that there is something to see, or the branch just taken
     draw_button(row, view, run, wanted)
@@ -87,6 +89,8 @@ def draw_choices(view: View) -> tuple:
         )
         top_p = st.number_input("Top-p", 0.01, 1.0, TOP_P, 0.05, key="top_p", width=100, disabled=greedy, **bound)
         seed = st.number_input("Seed", 0, LARGEST_SEED, 0, key="seed", width=100, disabled=greedy, **bound)
+    if st.session_state.pop("drop_branches", False):
+        st.session_state.branches = ""
     with st.container(key="generation_address"):  # not shown: the player is their widget, the address their place
         branches = st.text_input("Branches", key="branches", **bound)
         step = st.number_input("Step", 0, config.context_length, None, key="step", **bound)
@@ -96,10 +100,18 @@ def draw_choices(view: View) -> tuple:
     return row, Choices(new_tokens, sampling, read_branches(branches, config.vocab_size), step)
 
 
-def current_run(view: View, choices: Choices) -> Run:
-    """The visitor's run: gone on with as long as nothing changes it, kept up to where it does."""
+def current_run(view: View, choices: Choices) -> Run | None:
+    """The visitor's run: gone on with as long as nothing changes it, kept up to where it does.
+
+    None where branches must be dropped first: those of one text are not taken along into another.
+    """
     run = st.session_state.get("generation_run")
     if run is None or not run.is_of(view.model, view.prompt, choices.sampling):
+        st.session_state.pop("generation_stopped", None)
+        if run is not None and run.branches and run.branches == choices.branches:
+            st.session_state.drop_branches = True
+            st.session_state.generation_run = None
+            return None
         run = Run(view.model, view.prompt, choices.sampling, choices.branches)
     elif run.branches != choices.branches:
         run = run.with_branches(choices.branches)

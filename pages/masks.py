@@ -13,7 +13,7 @@ from viz_ui.components.panels import Bars, Matrix, Symbol, panels
 from viz_ui.figures import query_lines_figure
 from viz_ui.formulas import coloured
 from viz_ui.masked import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
-from viz_ui.open_matrix import head_arrays, note_opened, open_noted_matrix
+from viz_ui.open_matrix import head_arrays, named, note_opened, open_noted_matrix
 from viz_ui.state import bring_sidebar_along, choose_cell
 from viz_ui.text import number, plain, shown
 from viz_ui.token_change import draw_token_change
@@ -85,7 +85,13 @@ def draw_matrices(view: View, sides: list[Side]) -> None:
         on_pick=choose_cell,
         on_open=note_opened,
     )
-    open_noted_matrix(view, {matrix.name: matrix for matrix in items}, lambda: both_heads(view, sides), "masks")
+    masks = {
+        f"mask {side.name}": named(view, f"M of {side.name}, {side.choice.words}", f"mask {side.name}")
+        for side in sides
+    }
+    open_noted_matrix(
+        view, {matrix.name: matrix for matrix in items}, lambda: both_heads(view, sides), "masks", names=masks
+    )
 
 
 def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:

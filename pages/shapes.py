@@ -6,7 +6,7 @@ import streamlit as st
 from viz_model.shapes import block_nodes, outer_nodes, sizes
 from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
-from viz_ui.open_matrix import note_opened, open_noted_matrix
+from viz_ui.open_matrix import head_arrays, note_opened, open_noted_matrix
 from viz_ui.opened_tensor import Opened, card, choose_columns, opened_matrix, opened_tensor
 from viz_ui.shape_layout import around, letters, placed
 from viz_ui.sizes_of_any_model import draw_any_model
@@ -134,8 +134,9 @@ def draw_opened(view: View, opened: Opened) -> None:
         on_pick=choose_cell,
         on_open=note_opened,
     )
-    open_noted_matrix(view, {matrix.name: matrix})
-    st.caption(opened.words(view, columns))
+    whole_head = None if opened.head is None else lambda: head_arrays(view)
+    open_noted_matrix(view, {matrix.name: matrix}, whole_head, names={matrix.name: opened.names(view, columns)})
+    st.caption(opened.words(columns))
 
 
 def draw_ids(view: View) -> None:

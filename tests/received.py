@@ -1,5 +1,7 @@
 """What the browser gets of the components `panels` and `generation`, read apart from the code that packs it."""
 
+import json
+
 import numpy as np
 
 from viz_ui.colours import diverging_lut, sequential_lut
@@ -45,3 +47,14 @@ def received_generation(blob):
     weights[np.tril_indices(length)] = floats[2 * length * width :]
     assert body[floats.nbytes :] == sequential_lut().tobytes() + diverging_lut().tobytes()
     return header, keys, values, weights
+
+
+def opened_large(test, panel):
+    """Open a matrix of a page under AppTest: the dialog's title, its file name, what else than this can be saved."""
+    test.session_state["matrix_to_open"] = panel  # as a click notes it
+    test.run()
+    assert not test.exception, test.exception
+    [dialog] = test.get("dialog")
+    [chart], [picture] = dialog.get("plotly_chart"), dialog.get("bidi_component")
+    more = [button.label for button in dialog.get("download_button")][2:]
+    return json.loads(chart.proto.spec)["layout"]["title"]["text"], json.loads(picture.proto.json)["file"], more

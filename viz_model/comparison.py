@@ -78,7 +78,7 @@ def single_token(model: Model, text: str) -> int:
         raise PromptError("Type the token that shall stand there.")
     ids = model.encode(text)
     if len(ids) > 1:
-        pieces = " | ".join(piece.decode(errors="replace") for piece in model.token_bytes(ids))
+        pieces = " | ".join(piece.decode(errors="backslashreplace") for piece in model.token_bytes(ids))
         raise PromptError(f"“{text}” is {len(ids)} tokens: {pieces}. Type a text that is one token.")
     return ids[0]
 

@@ -57,8 +57,8 @@ def parameters_by_part(config: TransformerConfig) -> dict[str, int]:
     }
 
 
-def flops_by_part(config: TransformerConfig, batch: int, length: int) -> dict[str, int]:
-    """A forward pass over `batch` prompts of `length` tokens with the logits of every position.
+def flops_by_part(config: TransformerConfig, batch: int, length: int, *, logits: bool = True) -> dict[str, int]:
+    """A forward pass over `batch` prompts of `length` tokens with the logits of every position, or without any.
 
     "scores and mixing" is QKᵀ and A·V, every cell of (T,T) counted: the only part that grows with T².
     """
@@ -68,13 +68,13 @@ def flops_by_part(config: TransformerConfig, batch: int, length: int) -> dict[st
         "Q, K, V and output": 2 * tokens * config.n_layers * attention,
         "scores and mixing": batch * attention_flops(config, length, length),
         "feed-forward": 2 * tokens * config.n_layers * (projection_weights(config) - attention),
-        "unembedding": 2 * tokens * config.d_model * config.vocab_size,
+        "unembedding": 2 * tokens * config.d_model * config.vocab_size * logits,
     }
 
 
-def crossover_length(config: TransformerConfig) -> float:
+def crossover_length(config: TransformerConfig, *, logits: bool = True) -> float:
     """The T from which QKᵀ and A·V cost more operations than all that grows with T alone."""
-    per_token = sum(flops_by_part(config, 1, 1).values()) - attention_flops(config, 1, 1)
+    per_token = sum(flops_by_part(config, 1, 1, logits=logits).values()) - attention_flops(config, 1, 1)
     return per_token / attention_flops(config, 1, 1)
 
 
@@ -88,9 +88,11 @@ _PARTS = {
 }
 
 
-def activations_by_part(config: TransformerConfig, batch: int, length: int) -> dict[str, int]:
-    """How many numbers the tensors of a pass hold, each node of `shapes` once; ids and mask are none of them.
+def activations_by_part(config: TransformerConfig, batch: int, length: int, *, logits: bool = True) -> dict[str, int]:
+    """How many numbers a pass holds that keeps all tensors of `shapes`; ids and masks are none of them.
 
+    A tensor with two names counts once (`Node.kept`): what goes into a block came out of the block before.
+    logits: those of every position, or none.
     "three T² matrices" are QKᵀ, the scaled scores and the weights of every layer and head: a fused kernel
     (Dao et al. 2022, "FlashAttention") never holds them.
     """
@@ -98,8 +100,8 @@ def activations_by_part(config: TransformerConfig, batch: int, length: int) -> d
     for node in _one_block_for_all(config, batch, length):
         inside = "Q, K, V and mixed" if node.local.startswith("attn.") else "stream and norms"
         times = config.n_layers if node.name.startswith("blocks.") else 1
-        parts[_PARTS.get(node.local, inside)] += times * node.count
-    return parts
+        parts[_PARTS.get(node.local, inside)] += times * node.kept
+    return parts if logits else parts | {"logits": 0}
 
 
 def score_numbers(config: TransformerConfig, batch: int, length: int) -> int:

@@ -11,7 +11,8 @@ class Preset:
 
     published: its number of parameters, as its published weights hold them; source: where it is described.
     length: the longest prompt it was trained on. beyond: what it has that our skeleton lacks, each as (words,
-    formula, count), so that our count plus these is `published` to the last digit.
+    formula, count), so that our count plus these is `published` to the last digit. logits: whether the published
+    weights make logits; our skeleton always can.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Preset:
     published: int
     source: str
     beyond: tuple[tuple[str, str, int], ...] = ()
+    logits: bool = True
 
     @property
     def length(self) -> int:
@@ -65,6 +67,7 @@ PRESETS = {
                 ("two sentence kinds (token types), added to the embedding", "2 · C", 2 * 768),
                 ("the pooler, a dense layer on the first token", "C · C + C", 768 * 768 + 768),
             ),
+            logits=False,
         ),
         Preset(
             "Llama-7B",

@@ -23,6 +23,7 @@ MASKS = {
     "causal": "torch.ones(T, T, dtype=torch.bool).tril()",
     "bidirectional": "torch.ones(T, T, dtype=torch.bool)",
 }
+CHOSEN = "chosen_mask  # as it was chosen"
 VARIABLES = {"embed.tokens": "tokens", "embed.positions": "positions", "ffn.out": "ffn_out"}
 
 
@@ -48,6 +49,9 @@ class Node:
     torch.nn.functional as F, math, the letters as numbers, and what `inputs` says: a variable's name -> its node.
     parameters: those that the line reads and that no node before has counted, so that sums over nodes are right.
     number_bytes: 4 for float32, 8 for ids, 1 for booleans.
+    kept: how many numbers a pass that keeps every tensor keeps for this one: none where it is another node's tensor
+    under a second name, and the positions of one prompt, which all prompts share.
+    tied: a parameter that the line reads and that a node before has counted.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Node:
     inputs: dict[str, str]
     parameters: tuple[Parameter, ...] = ()
     number_bytes: int = 4
+    kept: int = 0
+    tied: Parameter | None = None
 
     @property
     def local(self) -> str:
@@ -113,7 +119,8 @@ def outer_nodes(config: TransformerConfig, length: int, batch: int = 1) -> list[
         learned = config.position == "learned"
         table = "model.positions.weight" if learned else "model.position_table"
         own = [make.matrix("positions.weight", "context", "C")] if learned else []
-        nodes.append(make("embed.positions", "position rows", STREAM, f"{table}[:T].expand(B, T, C)", [], own))
+        line, rows = f"{table}[:T].expand(B, T, C)", length * config.d_model
+        nodes.append(make("embed.positions", "position rows", STREAM, line, [], own, kept=rows))
         added = "tokens + positions"
     inputs = [node.name for node in nodes[1:]]
     if config.embedding_norm:
@@ -122,12 +129,17 @@ def outer_nodes(config: TransformerConfig, length: int, batch: int = 1) -> list[
     else:
         nodes.append(make("embed", "embedding", STREAM, added, inputs))
     end = f"blocks.{config.n_layers - 1}.resid_post"
-    own = make.norm("final_norm") if config.norm_place == "pre" else []
-    nodes.append(make("final_norm", "final norm", STREAM, "model.final_norm(stream)", {"stream": end}, own))
-    tied = config.tied_unembedding
-    line = "F.linear(final_norm, model.tokens.weight)" if tied else "model.unembedding(final_norm)"
-    own = [] if tied else [make.matrix("unembedding.weight", "V", "C")]
-    return [*nodes, make("logits", "logits", ("B", "T", "V"), line, ["final_norm"], own)]
+    if config.norm_place == "pre":
+        own = make.norm("final_norm")
+        nodes.append(make("final_norm", "final norm", STREAM, "model.final_norm(stream)", {"stream": end}, own))
+    else:  # the last block ends with a norm
+        nodes.append(make("final_norm", "final norm", STREAM, "stream", {"stream": end}))
+    axes = ("B", "T", "V")
+    if config.tied_unembedding:
+        line, rows = "F.linear(final_norm, model.tokens.weight)", make.matrix("tokens.weight", "V", "C")
+        return [*nodes, make("logits", "logits", axes, line, ["final_norm"], tied=rows)]
+    own = [make.matrix("unembedding.weight", "V", "C")]
+    return [*nodes, make("logits", "logits", axes, "model.unembedding(final_norm)", ["final_norm"], own)]
 
 
 def block_nodes(
@@ -180,6 +192,8 @@ def _attention(make: "_Maker", read: str, mask: str) -> list[Node]:
     if config.n_kv_heads != config.n_heads:  # each key/value head serves H/G query heads
         key, value = (f"{name}.repeat_interleave(H // G, dim=1)" for name in "kv")
     square = ("B", "H", "T", "S")
+    # heads side by side are a copy, unless there is nothing to put side by side
+    joined = 0 if 1 in (config.n_heads, config.d_head, make.sizes["T"]) else None
     softmax = "scores.masked_fill(~mask, -torch.inf).softmax(-1)"
     if mask not in MASKS:
         softmax += ".nan_to_num()  # 0 where a row may read nothing"
@@ -188,10 +202,10 @@ def _attention(make: "_Maker", read: str, mask: str) -> list[Node]:
         *turned,
         make("attn.raw", "QKᵀ", square, f"q @ {key}.transpose(-1, -2)", ["attn.q", "attn.k"]),
         make("attn.scores", "scores QKᵀ/√D", square, "raw / math.sqrt(D)", ["attn.raw"]),
-        make("attn.mask", "mask M", ("T", "S"), MASKS.get(mask, "chosen_mask  # as it was chosen"), number_bytes=1),
+        make("attn.mask", "mask, booleans", ("T", "S"), MASKS.get(mask, CHOSEN), number_bytes=1),
         make("attn.weights", "weights A", square, softmax, ["attn.scores", "attn.mask"]),
         make("attn.mixed", "mixed A·V", ("B", "H", "T", "D"), f"weights @ {value}", ["attn.weights", "attn.v"]),
-        make("attn.joined", "concatenated", STREAM, "mixed.transpose(1, 2).flatten(-2)", ["attn.mixed"]),
+        make("attn.joined", "concatenated", STREAM, "mixed.transpose(1, 2).flatten(-2)", ["attn.mixed"], kept=joined),
         make(
             "attn.out",
             "attention out",
@@ -247,6 +261,8 @@ class _Maker:
         inputs: Sequence[str] | dict[str, str] = (),
         parameters: Sequence[Parameter] = (),
         number_bytes: int = 4,
+        kept: int | None = None,
+        tied: Parameter | None = None,
     ) -> Node:
         if not isinstance(inputs, dict):
             inputs = {
@@ -254,7 +270,9 @@ class _Maker:
             }
         shape = tuple(self.sizes[axis] for axis in axes)
         line = f"{_variable(name)} = {expression}"
-        return Node(self.prefix + name, title, axes, shape, line, inputs, tuple(parameters), number_bytes)
+        if kept is None:  # a line that is a name alone makes nothing
+            kept = 0 if expression.isidentifier() else prod(shape)
+        return Node(self.prefix + name, title, axes, shape, line, inputs, tuple(parameters), number_bytes, kept, tied)
 
     def matrix(self, name: str, *axes: str) -> Parameter:
         return Parameter(self.prefix + name, axes, tuple(self.sizes[axis] for axis in axes))

@@ -74,7 +74,7 @@ def chosen_side(view: View, name: str) -> Side:
             width=chosen_value(f"width_{side}") or 3 if kind == "sliding window" else 1,
             length=_or(chosen_value(f"prefix_{side}"), 3) if kind == "prefix" else 0,
             padded=parse_positions(_or(chosen_value(f"padding_{side}"), "0"), tokens) if kind == "padding" else (),
-            cells=chosen_value(f"cells_{side}") or "" if kind == "drawn by hand" else "",
+            cells=(chosen_value(f"cells_{side}") or "").strip() if kind == "drawn by hand" else "",
         )
         return Side(name, choice, choice.allowed(tokens, own), "")
     except vm.MaskError as error:
@@ -112,7 +112,7 @@ def _notes(view: View, side: Side) -> list[str]:
     tokens = view.trace.length
     if side.choice.cells and (drawn := drawn_length(side.choice.cells)) != tokens:
         notes.append(
-            f"Drawn for {drawn} tokens, and the prompt has {tokens}: the cells that both have are kept"
+            f"Drawn for {drawn} token{'s' * (drawn != 1)}, and the prompt has {tokens}: cells that both have are kept"
             + (", the others follow the model's own mask." if tokens > drawn else ".")
         )
     if blind := blind_queries(side.allowed):

@@ -1,6 +1,9 @@
 """Any matrix of a page, opened large and saved: the link between the `panels` component and the dialog."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -10,6 +13,23 @@ from viz_ui.export import matrix_dialog
 from viz_ui.view import View
 
 _NOTE = "matrix_to_open"
+
+
+class Named(NamedTuple):
+    """What a matrix is called in the dialog, and in its files (without ending)."""
+
+    title: str
+    file_name: str
+
+
+def named(view: View, words: str, file_words: str, *places: str) -> Named:
+    """The names of a matrix that is not simply one of the chosen layer and head: `places` say where it belongs.
+
+    `named(view, "stream in", "resid_pre", "layer 2")` is "tiny-gpt, layer 2: stream in" and
+    "tiny-gpt_layer2_resid_pre".
+    """
+    parts = [view.model.name, *(re.sub(r" (?=\d+$)", "", place) for place in places), file_words]
+    return Named(f"{', '.join([view.model.name, *places])}: {words}", re.sub(r"[^\w.-]", "-", "_".join(parts)))
 
 
 def note_opened(event: dict) -> None:
@@ -22,10 +42,13 @@ def open_noted_matrix(
     matrices: dict[str, Matrix],
     arrays: Callable[[], dict] | None = None,
     arrays_name: str = "all",
+    names: Mapping[str, Named] | None = None,
 ) -> None:
     """Open the matrix that was asked for, if it is one of these.
 
     arrays: what the NPZ file holds, where it is more than `head_arrays(view)`; arrays_name: how its name ends.
+    names: of matrices that are not simply of the chosen layer and head (see `named`), by the names of the matrices;
+    to such a one the arrays of the head are offered only where `arrays` gives them.
     """
     if st.session_state.get(_NOTE) not in matrices:
         return
@@ -35,19 +58,25 @@ def open_noted_matrix(
     values = np.asarray(source.values, dtype=np.float32) * np.float32(matrix.factor)
     if matrix.allowed is not None and matrix.role == "scores":
         values = np.where(matrix.allowed, values, np.float32(-np.inf))
+    of_head = Named(
+        f"{view.model.name}, layer {view.layer}, head {view.head}: {matrix.name}", view.file_name(matrix.name)
+    )
+    shown = (names or {}).get(matrix.name, of_head)
+    if arrays is None and shown is of_head:
+        arrays = partial(head_arrays, view)
     matrix_dialog(
         values,
         list(matrix.row_labels),
         list(matrix.column_labels),
         row_axis=matrix.row_axis,
         column_axis=matrix.column_axis,
-        title=f"{view.model.name}, layer {view.layer}, head {view.head}: {matrix.name}",
+        title=shown.title,
         scale=matrix.scale,
         low=scaled.low,
         high=scaled.high,
         allowed=matrix.allowed,
-        file_name=view.file_name(matrix.name),
-        head_arrays=arrays or (lambda: head_arrays(view)),
+        file_name=shown.file_name,
+        head_arrays=arrays,
         head_file_name=view.file_name(arrays_name),
     )
 

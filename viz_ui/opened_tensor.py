@@ -10,6 +10,7 @@ from viz_model.node_values import NodeValues
 from viz_model.shapes import Node
 from viz_ui.components.panels import Matrix
 from viz_ui.components.shape_diagram import Card
+from viz_ui.open_matrix import Named, named
 from viz_ui.shape_layout import ROLE_OF, axes
 from viz_ui.text import number, shown
 from viz_ui.view import View
@@ -17,6 +18,23 @@ from viz_ui.view import View
 WIDEST, WINDOW = 256, 128  # a tensor with more columns than the first is drawn so many columns at a time
 HIGHEST, IN_ORDER = "the highest of the query", "in order"
 SOURCE = "Vaswani et al. 2017, “Attention Is All You Need”, §3"
+
+
+ALLOWED = "allowed, booleans"
+MEANS = "M is 0 where True, −∞ where False"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are drawn, and in words which they are: "" where they are all."""
+
+    indices: np.ndarray
+    words: str = ""
+
+    def cut(self, node: Node) -> str:
+        """ "128 of 4,353 columns (V), the highest of query 5"; "" for a whole tensor."""
+        count = f"{len(self.indices)} of {node.shape[-1]:,} columns ({node.axes[-1]})"
+        return f"{count}, {self.words}" if self.words else ""
 
 
 @dataclass(frozen=True)
@@ -27,16 +45,20 @@ class Opened:
     values: NodeValues
     head: int | None
 
-    def words(self, view: View, columns: np.ndarray) -> str:
+    @property
+    def head_words(self) -> str:
+        """ "head 5" or "key/value head 1"; "" where it has none."""
+        if self.head is None:
+            return ""
+        return f"{'head' if self.node.axes[1] == 'H' else 'key/value head'} {self.head}"
+
+    def words(self, columns: Columns) -> str:
         """What of the tensor is drawn, and how it came about."""
-        node, cut = self.node, len(columns) < self.node.shape[-1]
-        parts = []
+        node, parts = self.node, []
         if self.head is not None:
-            letter = node.axes[1]
-            kind = "head" if letter == "H" else "key/value head"
-            parts.append(f"{kind} {self.head} of {self.values.heads} ({letter}), that of the sidebar")
-        if cut:
-            parts.append(f"{len(columns)} of {node.shape[-1]:,} columns ({node.axes[-1]})")
+            parts.append(f"{self.head_words} of {self.values.heads} ({node.axes[1]}), that of the sidebar")
+        if columns.words:
+            parts.append(columns.cut(node))
         drawn = f"Drawn: {', '.join(parts)}; the statistics are of all {node.count:,} numbers. " if parts else ""
         if self.values.derived:
             made = "Derived from the held Q, K and mask, head by head. "
@@ -45,6 +67,18 @@ class Opened:
         else:
             made = "Captured in a pass of this prompt. "
         return f"{drawn}{made}{SOURCE}."
+
+    def names(self, view: View, columns: Columns) -> Named:
+        """What the drawn part is called where it is opened large and saved."""
+        node = self.node
+        places = [f"layer {node.name.split('.')[1]}"] if node.name.startswith("blocks.") else []
+        places += [self.head_words] if self.head is not None else []
+        words = f"{ALLOWED}; {MEANS}" if node.local == "attn.mask" else node.title
+        file_words = node.local
+        if columns.words:
+            words += f", {columns.cut(node)}"
+            file_words += f"_{len(columns.indices)} columns {columns.words}"
+        return named(view, words, file_words, *places)
 
 
 def opened_tensor(view: View, node: Node) -> Opened:
@@ -76,15 +110,19 @@ def card(opened: Opened) -> Card:
     facts.append(("numbers", f"{node.count:,} × {node.number_bytes} B ({kind}) = {node.nbytes:,} B"))
     if node.parameters:
         facts.append(("parameters θ", f"{node.n_parameters:,} × 4 B = {4 * node.n_parameters:,} B"))
+    if node.tied:
+        facts.append(("parameters θ", f"tied to {node.tied.name}, counted there"))
+    if (other := node.inputs.get(node.line.partition(" = ")[2])) is not None:  # a second name
+        facts.append(("same tensor as", other))
     rows = [(parameter.name, axes(parameter), parameter.count) for parameter in node.parameters]
     return Card(f"{node.title} {shape}", node.line, facts, rows)
 
 
-def choose_columns(view: View, opened: Opened) -> np.ndarray:
+def choose_columns(view: View, opened: Opened) -> Columns:
     """Which columns are drawn: all, or of a wide tensor the reader's part."""
     width = opened.node.shape[-1]
     if width <= WIDEST:
-        return np.arange(width)
+        return Columns(np.arange(width))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         order = IN_ORDER
         if opened.node.name == "logits":
@@ -93,7 +131,7 @@ def choose_columns(view: View, opened: Opened) -> np.ndarray:
             )
         if order == HIGHEST:
             row = opened.values.matrix()[view.query].numpy()
-            return np.argsort(-row, kind="stable")[:WINDOW]
+            return Columns(np.argsort(-row, kind="stable")[:WINDOW], f"the highest of query {view.query}")
         first = st.number_input(
             f"First column (0–{width - WINDOW:,})",
             0,
@@ -105,30 +143,32 @@ def choose_columns(view: View, opened: Opened) -> np.ndarray:
             placeholder="0",
             width=220,
         )
-    return np.arange(first or 0, (first or 0) + WINDOW)
+    indices = np.arange(first or 0, (first or 0) + WINDOW)
+    return Columns(indices, f"{indices[0]}–{indices[-1]}")
 
 
-def opened_matrix(view: View, opened: Opened, columns: np.ndarray) -> Matrix:
+def opened_matrix(view: View, opened: Opened, columns: Columns) -> Matrix:
     """The drawn part as a matrix of tokens × columns."""
     node, values = opened.node, opened.values.matrix(opened.head or 0).numpy()
     reads_keys = node.axes[-1] == "S"
-    allowed = view.trace.mask(view.layer).numpy() if node.local in ("attn.mask", "attn.weights") else None
-    sequential = node.local in ("attn.mask", "attn.weights")
-    drawn = values[:, columns].astype(np.float32)
-    names = view.labels if reads_keys else _column_names(view, node, columns)
-    letters = ", ".join(node.axes[-2:])
-    cut = f", {len(columns)} of the columns drawn" if len(columns) < node.shape[-1] else ""
+    allowed = view.trace.mask(view.layer).numpy() if node.local == "attn.weights" else None
+    is_mask = node.local == "attn.mask"  # drawn as it is: a closed cell is a 0 here, not a hole
+    drawn = values[:, columns.indices].astype(np.float32)
+    names = view.labels if reads_keys else _column_names(view, node, columns.indices)
+    caption = f"({', '.join(node.axes[-2:])}) = ({node.shape[-2]:,}, {node.shape[-1]:,})"
+    if is_mask:
+        caption = f"True is 1, False is 0; {MEANS} · {caption}"
     return Matrix(
         node.local,
-        node.title,
+        ALLOWED if is_mask else node.title,
         drawn,
         view.labels,
         names,
         row_axis="key" if node.axes[-2] == "S" else "query",
         column_axis="key" if reads_keys else "next token" if node.name == "logits" else "feature",
-        caption=f"({letters}) = ({node.shape[-2]:,}, {node.shape[-1]:,}){cut}",
+        caption=f"{caption}, drawn {columns.words}" if columns.words else caption,
         role=ROLE_OF.get(node.local, "stream"),
-        scale="sequential" if sequential else "diverging",
+        scale="sequential" if is_mask or node.local == "attn.weights" else "diverging",
         allowed=allowed,
         rows_are_queries=node.axes[-2] == "T",
         rows_are_keys=node.axes[-2] == "S",

@@ -97,6 +97,7 @@ def _tensor(node: Node, column: int = 0, row: int = 0) -> Tensor:
         role=ROLE_OF.get(node.local, "stream"),
         parameters=node.n_parameters,
         nbytes=node.nbytes,
+        tied="" if node.tied is None else node.tied.name,
         column=column,
         row=row,
         half=int(column >= FIRST_OF_SECOND_HALF),

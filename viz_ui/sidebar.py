@@ -77,7 +77,15 @@ def _model_names() -> list[str]:
 
 
 def _choose_model() -> vm.Model:
-    name = st.sidebar.selectbox("Model", _model_names(), index=None, required=True, key="model", bind="query-params")
+    name = st.sidebar.selectbox(
+        "Model",
+        _model_names(),
+        index=None,
+        required=True,
+        key="model",
+        bind="query-params",
+        on_change=_own_masks_stay_own,
+    )
     if name is None and not st.session_state.get(BARE):
         st.session_state[BARE] = True  # the widgets of this run follow the bare address; the next run fills it in
         st.rerun()
@@ -86,11 +94,24 @@ def _choose_model() -> vm.Model:
         raise vm.CheckpointError("Choose a model in the sidebar.")
     model = load_model(name)
     config = model.config
+    st.session_state["own_mask"] = config.mask
     st.sidebar.caption(
         f"{model.transformer.n_parameters():,} parameters · {config.n_layers} layers × {config.n_heads} heads · "
         f"C = {config.d_model}, D = {config.d_head}"
     )
     return model
+
+
+def _own_masks_stay_own() -> None:
+    """Masks that were the former model's own, or the other one, are that of the new model too.
+
+    For the address leaves out what a model begins with: a link must not mean another mask than its sender saw.
+    """
+    former, own = st.session_state.get("own_mask"), load_model(st.session_state.model).config.mask
+    if former not in (None, own):
+        for key in ("mask", "mask_a", "mask_b"):
+            if st.session_state.get(key) in MASKS:
+                [st.session_state[key]] = [mask for mask in MASKS if mask != st.session_state[key]]
 
 
 def _choose_prompt() -> str:

@@ -25,10 +25,10 @@ def draw_any_model() -> None:
         say_what_fits(preset, width, heads)
         return
     number_bytes = BYTES[st.session_state.get("precision") or "float32"]
-    draw_numbers(config, batch, length, number_bytes)
-    draw_published(preset, config, is_changed(preset, width, heads, layers))
-    draw_curves(config, batch, length, number_bytes)
-    draw_tables(config, batch, length, number_bytes)
+    draw_numbers(preset, config, batch, length, number_bytes)
+    draw_published(preset, config)
+    draw_curves(preset, config, batch, length, number_bytes)
+    draw_tables(preset, config, batch, length, number_bytes)
 
 
 def choose_preset() -> Preset:
@@ -91,17 +91,12 @@ def say_what_fits(preset: Preset, width: int, heads: int) -> None:
     st.info(f"{why}. Choose H = {near}.", icon=":material/straighten:")
 
 
-def is_changed(preset: Preset, width: int, heads: int, layers: int) -> bool:
-    own = preset.config
-    return (width, heads, layers) != (own.d_model, own.n_heads, own.n_layers)
-
-
-def draw_numbers(config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
+def draw_numbers(preset: Preset, config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
     """The four numbers that people ask for first, each with its formula."""
     parameters = sum(costs.parameters_by_part(config).values())
-    activations = sum(costs.activations_by_part(config, batch, length).values())
+    activations = sum(costs.activations_by_part(config, batch, length, logits=preset.logits).values())
     scores = costs.score_numbers(config, batch, length)
-    operations = sum(costs.flops_by_part(config, batch, length).values())
+    operations = sum(costs.flops_by_part(config, batch, length, logits=preset.logits).values())
     places = st.container(key="sizes_numbers").columns(4)
     for place, name, value, words in (
         (places[0], "Parameters", f"{parameters:,}", size_words(parameters * number_bytes)),
@@ -112,46 +107,81 @@ def draw_numbers(config: TransformerConfig, batch: int, length: int, number_byte
         place.metric(name, value, words, delta_color="off", delta_arrow="off")
 
 
-def draw_published(preset: Preset, config: TransformerConfig, changed: bool) -> None:
+def draw_published(preset: Preset, config: TransformerConfig) -> None:
     """Our count against the published one, to the last digit; or what was changed."""
-    if changed:
-        own = preset.config
-        pairs = (("C", own.d_model, config.d_model), ("H", own.n_heads, config.n_heads))
-        pairs += (("L", own.n_layers, config.n_layers), ("F", own.d_ff, config.d_ff))
-        words = ", ".join(f"{letter} {before:,} → {after:,}" for letter, before, after in pairs if before != after)
-        st.markdown(f"Changed from {preset.name}: {words}. F grows with C.")
-        return
-    ours = sum(costs.parameters_by_part(config).values())
-    grown = config.context_length - preset.config.context_length
-    if grown and config.position == "learned":
-        st.markdown(
-            f"{preset.name} has {preset.config.context_length:,} learned positions; T = {config.context_length:,} "
-            f"needs {grown:,} more rows of C numbers: {grown * config.d_model:,} parameters above the published "
-            f"{preset.published:,}" + (" (which also has what is listed with its own T)." if preset.beyond else ".")
+    own = preset.config
+    changes = [
+        f"{letter} {before:,} → {after:,}"
+        for letter, before, after in (
+            ("C", own.d_model, config.d_model),
+            ("H", own.n_heads, config.n_heads),
+            ("L", own.n_layers, config.n_layers),
+            ("F", own.d_ff, config.d_ff),
         )
-    elif preset.beyond:
-        more = " + ".join(f"**{count:,}** for {words} ({formula})" for words, formula, count in preset.beyond)
-        st.markdown(f"{ours:,} here + {more} = **{preset.published:,}**, the published number.")
+        if before != after
+    ]
+    if changes:
+        st.markdown(changed_words(preset, config, changes))
     else:
-        st.markdown(f"**{ours:,}** is the published number of {preset.name}, to the last digit.")
+        st.markdown(published_words(preset, config))
 
 
-def draw_curves(config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
-    """Operations and bytes over T."""
+def more_rows(preset: Preset, config: TransformerConfig) -> int:
+    """By how many rows the table of learned positions is longer than the published one."""
+    return config.context_length - preset.config.context_length if config.position == "learned" else 0
+
+
+def changed_words(preset: Preset, config: TransformerConfig, changes: list[str]) -> str:
+    """Everything that moves the count away from the published one."""
+    if rows := more_rows(preset, config):
+        changes = [
+            *changes,
+            f"T {preset.length:,} → {config.context_length:,} ({rows:,} more position rows, "
+            f"{rows * config.d_model:,} parameters)",
+        ]
+    words = f"Changed from {preset.name}: {', '.join(changes)}."
+    if config.d_model != preset.config.d_model:
+        words += " F grows with C."
+    if preset.beyond:
+        left_out = " and ".join(f"{words} ({formula})" for words, formula, _ in preset.beyond)
+        words += f" Not counted here: {left_out}."
+    return words
+
+
+def published_words(preset: Preset, config: TransformerConfig) -> str:
+    """The sum that leads from our count to the published one."""
+    ours = sum(costs.parameters_by_part(config).values())
+    words = f"{ours:,} here"
+    for name, formula, count in preset.beyond:
+        words += f" + **{count:,}** for {name} ({formula})"
+    rows = more_rows(preset, config)
+    if rows:
+        words += (
+            f" − **{rows * config.d_model:,}** for the {rows:,} more rows of positions that T = "
+            f"{config.context_length:,} needs ((T − {preset.length:,}) · C)"
+        )
+    if not (preset.beyond or rows):
+        return f"**{ours:,}** is the published number of {preset.name}, to the last digit."
+    return f"{words} = **{preset.published:,}**, the published number."
+
+
+def draw_curves(preset: Preset, config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
+    """Operations and bytes over T; at each T the model that reads so many tokens."""
     lengths = np.unique(np.geomspace(16, POWERS[-1], 60).round().astype(int))
+    sizes = {"layers": config.n_layers, "heads": config.n_heads, "width": config.d_model}
     operations = {"QKᵀ and A·V": [], "all else": []}
-    kept = {"three T² matrices": [], "all other activations": []}
+    kept = {"three T² matrices": [], "all other activations": [], "parameters": []}
     for each in lengths.tolist():
-        parts = costs.flops_by_part(config, batch, each)
+        parts = costs.flops_by_part(config, batch, each, logits=preset.logits)
         operations["QKᵀ and A·V"].append(parts["scores and mixing"])
         operations["all else"].append(sum(parts.values()) - parts["scores and mixing"])
-        parts = costs.activations_by_part(config, batch, each)
+        parts = costs.activations_by_part(config, batch, each, logits=preset.logits)
         kept["three T² matrices"].append(parts["three T² matrices"] * number_bytes)
         kept["all other activations"].append((sum(parts.values()) - parts["three T² matrices"]) * number_bytes)
-    parameters = sum(costs.parameters_by_part(config).values())
-    kept["parameters"] = [parameters * number_bytes] * len(lengths)
+        parts = costs.parameters_by_part(resized(preset, **sizes, length=each))
+        kept["parameters"].append(sum(parts.values()) * number_bytes)
     left, right = st.columns(2)
-    crossing = costs.crossover_length(config)
+    crossing = costs.crossover_length(config, logits=preset.logits)
     figure = growth_figure(lengths, arrays(operations), "QKᵀ and A·V", length=length, unit="FLOPs", crossing=crossing)
     left.plotly_chart(figure, key="flops_over_length", config={"displaylogo": False})
     figure = growth_figure(lengths, arrays(kept), "three T² matrices", length=length, unit="bytes")
@@ -162,25 +192,41 @@ def arrays(curves: dict[str, list[int]]) -> dict[str, np.ndarray]:
     return {name: np.array(values, dtype=float) for name, values in curves.items()}
 
 
-def draw_tables(config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
+def draw_tables(preset: Preset, config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
     """Every part in numbers."""
     with st.container(horizontal=True):  # wraps where the window is narrow
         for title, parts in (
             ("Parameters", costs.parameters_by_part(config)),
-            ("Activations", costs.activations_by_part(config, batch, length)),
-            ("FLOPs", costs.flops_by_part(config, batch, length)),
+            ("Activations", costs.activations_by_part(config, batch, length, logits=preset.logits)),
+            ("FLOPs", costs.flops_by_part(config, batch, length, logits=preset.logits)),
         ):
             st.markdown(table(title, parts), width="content")
+    positions = ""
+    if config.position == "learned":
+        positions = f"; the table of positions has {preset.length:,} rows up to that T, and T rows beyond it"
+    each_logits = ", logits of every position" if preset.logits else ""
     st.caption(
-        f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. Parameters: tied ones count once. "
-        f"Activations: every tensor of the diagram of “this model” kept once, {number_bytes} bytes a number, masks and "
-        "ids left out; the three T² matrices are QKᵀ, the scaled scores and the weights, which a fused kernel never "
-        "holds (Dao et al. 2022, “FlashAttention”). FLOPs: a multiplication and an addition are two; matrix products "
-        "only, every cell of T² counted, logits of every position. Kaplan et al. 2020, “Scaling Laws”, §2.1."
+        f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. Parameters: tied ones count once"
+        f"{positions}. Activations: every tensor of the diagram of “this model” kept once, {number_bytes} bytes a "
+        "number; one with two names is one (what goes into a block came out of the block before), rows of positions "
+        "are shared by all prompts, masks and ids are left out; the three T² matrices are QKᵀ, the scaled scores and "
+        "the weights, which a fused kernel never holds (Dao et al. 2022, “FlashAttention”). FLOPs: a multiplication "
+        f"and an addition are two; matrix products only, every cell of T² counted{each_logits}. Kaplan et al. 2020, "
+        "“Scaling Laws”, §2.1."
     )
-    names = [preset for preset in PRESETS.values() if preset.name == st.session_state.get("preset")]
-    if names:
-        st.caption(f"{names[0].name}: {names[0].source}.")
+    st.caption(f"{preset.name}: {preset.source}.{encoder_words(preset, config, batch)}")
+
+
+def encoder_words(preset: Preset, config: TransformerConfig, batch: int) -> str:
+    """What activations and FLOPs leave out of a model that is published without a head."""
+    if preset.logits:
+        return ""
+    pooler = 2 * batch * config.d_model**2
+    return (
+        " So activations and FLOPs end with the last block: no logits and no unembedding; nor do they have the pooler "
+        f"(2·B·C² = {pooler:,} FLOPs, B·C = {batch * config.d_model:,} numbers) and the rows of token types, which the "
+        "parameters here lack too."
+    )
 
 
 def table(title: str, parts: dict[str, int]) -> str:

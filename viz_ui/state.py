@@ -17,9 +17,14 @@ PAINT_SECONDS = 0.15
 
 NUMBERS = ("layer", "head", "query", "key")
 
-# What numbers in the address look like; those of the page Generate too.
-FORMS = dict.fromkeys((*NUMBERS, "new", "top_k", "seed", "step"), r"[0-9]{1,6}")
-FORMS |= dict.fromkeys(("temperature", "top_p"), r"[0-9]{1,3}(\.[0-9]{1,9})?")
+# What numbers in the address look like, those of all pages; a widget that expects a number breaks on "inf".
+WHOLE, FRACTION = r"[0-9]{1,6}", r"[0-9]{1,3}(\.[0-9]{1,9})?"
+FORMS = {
+    "(layer|head|query|key)": WHOLE,
+    "(new|top_k|seed|step)": WHOLE,
+    "(changed|width_[ab]|prefix_[ab]|first_of_.+)": WHOLE,
+    "(temperature|top_p)": FRACTION,
+}
 
 FIRST_PROMPT = "Once upon a time there was a king who had three daughters."
 
@@ -40,10 +45,15 @@ def is_first_run() -> bool:
 
 def drop_nonsense() -> bool:
     """Take numbers that are none out of the address (out of range, widgets do); whether there were any."""
-    nonsense = [name for name, form in FORMS.items() if not re.fullmatch(form, st.query_params.get(name, "0"))]
+    nonsense = [name for name, value in st.query_params.items() if _is_nonsense(name, value)]
     for name in nonsense:
         del st.query_params[name]
     return bool(nonsense)
+
+
+def _is_nonsense(name: str, value: str) -> bool:
+    forms = [form for names, form in FORMS.items() if re.fullmatch(names, name)]
+    return any(not re.fullmatch(form, value) for form in forms)
 
 
 def fill_in_address(first_choice: dict[str, object]) -> None:

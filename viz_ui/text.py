@@ -46,6 +46,11 @@ def _visible(character: str, first: bool) -> str:
     return character
 
 
+def sentence(text: str) -> str:
+    """A text that may hold what somebody typed, its invisible characters by their numbers; spaces stay."""
+    return "".join(character if character == " " else _visible(character, first=False) for character in text)
+
+
 def labels(tokens: Iterable[bytes]) -> list[str]:
     """One label a token, `index text`, so that equal tokens stay distinct."""
     return [f"{index} {shown(token)}" for index, token in enumerate(tokens)]

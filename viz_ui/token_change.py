@@ -9,9 +9,9 @@ import viz_model as vm
 from viz_model.comparison import likely_tokens, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.masked import SIDES, Side, chosen_side, masked_trace
-from viz_ui.open_matrix import note_opened, open_noted_matrix
+from viz_ui.open_matrix import named, note_opened, open_noted_matrix
 from viz_ui.state import choose, choose_cell, clamp
-from viz_ui.text import number, plain, shown
+from viz_ui.text import number, plain, sentence, shown
 from viz_ui.view import View, traced
 
 SUGGESTIONS = 12
@@ -58,6 +58,7 @@ def draw_token_change(view: View) -> None:
             | {matrix.name.replace(" ", "_"): matrix.values for matrix in matrices}
         ),
         "token_change",
+        names={m.name: named(view, m.title, m.name) for m in matrices if m.name.startswith("stream")},
     )
     st.caption(
         "Residual stream: ‖x′ − x‖ / ‖x‖ over its C numbers, after the embedding and after each layer, worked out in "
@@ -104,7 +105,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
     try:
         token = single_token(view.model, typed.translate(str.maketrans(TYPED))) if typed else likely[0]
     except vm.PromptError as error:
-        st.info(plain(str(error)), icon=":material/edit:")
+        st.info(plain(sentence(str(error))), icon=":material/edit:")
         return position, None
     if token == view.trace.ids[position]:
         st.info(f"{plain(shown(view.trace.token_bytes[position]))} stands there already. Type another token.")

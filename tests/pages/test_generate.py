@@ -210,6 +210,34 @@ def test_another_seed_begins_anew():
     assert chosen(test) == first
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda test: test.number_input(key="seed").set_value(7),
+        lambda test: test.toggle(key="greedy").set_value(True),
+        lambda test: test.text_area(key="prompt").set_value("A wolf came"),
+    ],
+    ids=["seed", "greedy", "prompt"],
+)
+def test_a_branch_is_not_taken_along_into_another_text(other):
+    test = app(new=5, branches="2:88")
+    assert chosen(test)[2] == 88
+    other(test).run()
+    steps = header(test)["steps"]
+    assert len(steps) == 5
+    assert not any(step["forced"] for step in steps)
+    assert not test.text_input(key="branches").value
+
+
+def test_a_stop_belongs_to_its_text():
+    test = app(new=5)
+    test.session_state.generation_stopped = (5, 9)  # as the button Stop leaves it
+    test.run()
+    assert test.button(key="more").label == "Continue to 9"
+    test.text_area(key="prompt").set_value("A wolf came").run()
+    assert test.button(key="more").label == "10 more"
+
+
 def test_a_foreign_mask_does_not_apply():
     causal, other = app(new=4), app(new=4, mask="bidirectional")
     assert chosen(causal) == chosen(other)

@@ -1,16 +1,21 @@
 """The page Masks in every state that a reader can bring it to, its numbers against torch and transformers."""
 
+import dataclasses
+import shutil
+
 import numpy as np
 import pytest
+import streamlit as st
 import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import entropy
 from streamlit.testing.v1 import AppTest
 from torch.nn import functional as F
 
+import viz_model as vm
 from tests.bundled import gpt2, queries_keys_values
 from tests.pages.test_pages import MAIN, PROMPTS, at, ids
-from tests.received import received
+from tests.received import opened_large, received
 from viz_model.drawn_masks import encode_mask
 from viz_ui.components.packing import unpack
 
@@ -184,6 +189,9 @@ def test_any_prompt_is_drawn(prompt, kind):
         {"mask_a": "drawn by hand", "cells_a": "<script>", "mask_b": "drawn by hand", "cells_b": "12.AAAA"},
         {"changed": "999", "replacement": "\x00"},
         {"changed": "x", "replacement": "word " * 100},
+        {"changed": "inf", "replacement": "\u202e"},
+        {"mask_a": "sliding window", "width_a": "inf", "mask_b": "prefix", "prefix_b": "inf"},
+        {"mask_a": "sliding window", "width_a": "1e3", "mask_b": "prefix", "prefix_b": "-inf"},
     ],
     ids=repr,
 )
@@ -194,6 +202,7 @@ def test_nonsense_in_the_address_is_passed_over(nonsense):
         assert "is no position" in words(test).replace("\\", "")
     if "cells_a" in nonsense:
         assert words(test).count("The model\\'s own mask stands instead") == 2
+    assert not any("\u202e" in info.value for info in test.info)
 
 
 def test_a_drawing_for_another_prompt_is_fitted_and_said():
@@ -215,6 +224,45 @@ def test_a_link_restores_everything():
 
 
 def test_the_sidebar_s_mask_changes_nothing_here():
-    causal, other = (drawn_matrices(app(mask=mask)) for mask in ("causal", "bidirectional"))
-    for name in causal:
-        np.testing.assert_array_equal(causal[name][0], other[name][0])
+    for position in (1, 3, 7):
+        causal, other = (drawn_matrices(app(mask=mask, changed=position)) for mask in ("causal", "bidirectional"))
+        assert "stream B" in causal
+        for name in causal:
+            np.testing.assert_array_equal(causal[name][0], other[name][0])
+
+
+def test_a_code_with_white_space_around_it_is_read():
+    test = app(mask_b="drawn by hand", cells_b=f" {encode_mask(DRAWN)} ")
+    np.testing.assert_array_equal(drawn_matrices(test)["mask B"][1], DRAWN)
+
+
+def test_after_another_model_the_address_means_what_is_on_the_screen(monkeypatch, tmp_path):
+    """An encoder-only model beside the bundled one: its own mask is the other one."""
+    shutil.copytree(vm.checkpoints.FOLDER / "tiny-gpt", tmp_path / "tiny-gpt")
+    gpt = vm.load("tiny-gpt")
+    reader = vm.Transformer(dataclasses.replace(gpt.config, layout="encoder-only"))
+    vm.checkpoints.save(tmp_path / "reader", reader, gpt.tokenizer)
+    monkeypatch.setattr(vm.checkpoints, "FOLDER", tmp_path)
+    st.cache_resource.clear()
+    test = app(mask_b="prefix", prefix_b=2)
+    test.selectbox(key="model").select("reader").run()
+    assert not test.exception
+    assert (test.selectbox(key="mask_a").value, test.button_group(key="mask").value) == ("bidirectional",) * 2
+    assert test.selectbox(key="mask_b").value == "prefix"  # what the reader chose stays
+    test.selectbox(key="model").select("tiny-gpt").run()
+    assert (test.selectbox(key="mask_a").value, test.button_group(key="mask").value) == ("causal",) * 2
+    st.cache_resource.clear()
+
+
+@pytest.mark.parametrize(
+    ("panel", "title", "file_name"),
+    [
+        ("weights A", ", layer 2, head 5: weights A", "_layer2_head5_weights-A"),
+        ("mask B", ": M of B, bidirectional", "_mask-B"),
+        ("stream A", ": Change of the stream, mask A", "_stream-A"),
+        ("change B", ", layer 2, head 5: change B", "_layer2_head5_change-B"),
+    ],
+)
+def test_only_what_is_of_a_head_is_called_so_when_it_is_opened(panel, title, file_name):
+    found = opened_large(app(mask_a="causal", mask_b="bidirectional"), panel)
+    assert found == (f"tiny-gpt{title}", f"tiny-gpt{file_name}", ["NPZ of the whole head"])

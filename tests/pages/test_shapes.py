@@ -1,17 +1,19 @@
 """The page Shapes in every state that a reader can bring it to, its numbers against `transformers`."""
 
+import base64
+import json
 import re
 
 import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import viz_model as vm
 from tests.bundled import gpt2
 from tests.pages.test_pages import MAIN, at, ids, panels_blob
-from tests.received import received
+from tests.received import opened_large, received
 from viz_model.presets import PRESETS
 from viz_model.shapes import all_nodes
 from viz_ui.components.packing import unpack
@@ -120,6 +122,152 @@ def test_presets_show_the_published_number_or_say_what_is_missing(name):
     assert counts[0] == shown_number(test, "Parameters")
 
 
+def published_sentence(test) -> str:
+    [sentence] = [markdown.value for markdown in test.markdown if "published number" in markdown.value]
+    return sentence
+
+
+@pytest.mark.parametrize("length", [256, 512, 1024])
+def test_at_any_length_bert_is_the_published_number_by_a_sum_that_is_right(length):
+    with torch.device("meta"):
+        model = BertModel(BertConfig(max_position_embeddings=max(512, length)))
+        published = BertModel(BertConfig()).num_parameters()
+    pooler = sum(parameter.numel() for parameter in model.pooler.parameters())
+    kinds = model.embeddings.token_type_embeddings.weight.numel()
+    test = shapes(**ANY, preset="BERT-base", **{"bert-base_length": length})
+    assert shown_number(test, "Parameters") == model.num_parameters() - pooler - kinds
+    terms = re.findall(r"([+−]?) ?\*{0,2}(\d{1,3}(?:,\d{3})+)", published_sentence(test))
+    terms = [(sign, int(number.replace(",", ""))) for sign, number in terms]
+    rows = max(0, length - 512) * 768
+    expected = [("", shown_number(test, "Parameters")), ("+", kinds), ("+", pooler)]
+    assert terms[:3] == expected
+    assert ("−", rows) in terms or not rows
+    assert expected[0][1] + kinds + pooler - rows == published
+    assert f"= **{published:,}**" in published_sentence(test)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "not_words"),
+    [
+        (
+            {"length": 4096, "layers": 3},
+            ["L 12 → 3", "T 1,024 → 4,096", "3,072 more position rows"],
+            ["F grows", "C 768"],
+        ),
+        ({"length": 512, "layers": 3}, ["L 12 → 3."], ["F grows", "T 1,024", "position rows"]),
+        ({"width": 1536}, ["C 768 → 1,536", "F 3,072 → 6,144", "F grows with C."], ["T 1,024", "L 12"]),
+    ],
+)
+def test_every_change_that_moves_the_count_is_named_and_no_other(changes, words, not_words):
+    test = shapes(**ANY, **{f"gpt-2-small_{name}": value for name, value in changes.items()})
+    [sentence] = [markdown.value for markdown in test.markdown if markdown.value.startswith("Changed from")]
+    for part in words:
+        assert part in sentence
+    for part in not_words:
+        assert part not in sentence
+    sizes = {"n_layer": changes.get("layers", 12), "n_embd": changes.get("width", 768)}
+    with torch.device("meta"):
+        model = GPT2LMHeadModel(GPT2Config(n_positions=max(1024, changes.get("length", 0)), **sizes))
+    assert shown_number(test, "Parameters") == model.num_parameters()
+
+
+def curves(test, chart: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The lines of a chart by name: x, y."""
+
+    def numbers(packed) -> np.ndarray:
+        if isinstance(packed, list):
+            return np.array(packed)
+        return np.frombuffer(base64.b64decode(packed["bdata"]), np.dtype(packed["dtype"]))
+
+    spec = json.loads(test.get("plotly_chart")[chart].proto.spec)
+    return {line["name"]: (numbers(line["x"]), numbers(line["y"])) for line in spec["data"]}
+
+
+def test_curves_are_of_the_model_at_each_length():
+    bert = shapes(**ANY, preset="BERT-base")
+    lengths, parameters = curves(bert, 1)["parameters"]
+    more = np.maximum(0, lengths.astype(float) - 512) * 768  # a table has 512 rows, or as many as T
+    np.testing.assert_array_equal(parameters, 4 * (shown_number(bert, "Parameters") + more))
+    _, squares = curves(bert, 1)["three T² matrices ∝ T²"]
+    np.testing.assert_array_equal(squares, 4 * 3 * 144 * lengths.astype(float) ** 2)
+    flops = curves(bert, 0)
+    np.testing.assert_array_equal(flops["all else"][1], 2.0 * 12 * 12 * 768**2 * lengths)  # no unembedding
+    [crossing] = [x for name, (x, _) in flops.items() if "on, T² is more" in name]
+    assert crossing == [6 * 768]
+    llama = curves(shapes(**ANY, preset="Llama-7B"), 1)
+    assert set(llama["parameters"][1]) == {4 * 6_738_415_616}  # rotary positions have none
+
+
+def test_a_published_model_without_a_head_makes_no_logits_and_says_so():
+    test = shapes(**ANY, preset="BERT-base")
+    assert shown_number(test, "Activations") == 191_394_816 - 512 * 30522
+    words = " ".join(caption.value for caption in test.caption)
+    assert "without its head for masked words" in words
+    assert "no logits and no unembedding" in words
+    assert f"{2 * 768**2:,} FLOPs" in words
+    assert "logits of every position" not in words
+    assert "logits of every position" in " ".join(caption.value for caption in shapes(**ANY).caption)
+
+
+@pytest.mark.parametrize("mask", ["causal", "bidirectional"])
+def test_the_mask_is_drawn_as_the_booleans_it_is(mask):
+    test = shapes(node="attn.mask", mask=mask)
+    length = len(ids(PROMPT))
+    blob = panels_blob(test)
+    drawn, masked = received(blob)["attn.mask"]
+    assert masked is None
+    np.testing.assert_array_equal(drawn, np.tri(length) if mask == "causal" else np.ones((length, length)))
+    [item] = unpack(blob)[0]["items"]
+    assert item["title"] == "allowed, booleans"
+    assert "True is 1, False is 0; M is 0 where True, −∞ where False" in item["caption"]
+
+
+def diagram(test) -> dict:
+    """What the diagram was given."""
+    headers = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component") if element.proto.bytes]
+    [header] = [header for header in headers if "around" in header]
+    return header
+
+
+def test_logits_are_said_to_be_made_by_the_tied_token_rows():
+    found = diagram(shapes(node="logits"))
+    boxes = {box["name"]: box for box in found["around"]}
+    assert gpt2().lm_head.weight is gpt2().transformer.wte.weight
+    assert (boxes["logits"]["tied"], boxes["logits"]["parameters"]) == ("tokens.weight", 0)
+    assert not any(box["tied"] for name, box in boxes.items() if name != "logits")
+    assert dict(found["card"]["facts"])["parameters θ"] == "tied to tokens.weight, counted there"
+
+
+def test_the_card_says_which_tensor_has_two_names():
+    facts = dict(diagram(shapes(node="resid_pre", layer=2))["card"]["facts"])
+    assert facts["same tensor as"] == "blocks.1.resid_post"
+
+
+HEAD = ["NPZ of the whole head"]
+M = "allowed, booleans; M is 0 where True, −∞ where False"
+HIGHEST = "logits, 128 of 4,353 columns (V), the highest of query 5"
+LATER = {"columns": "in order", "first_of_V": 256}
+
+
+@pytest.mark.parametrize(
+    ("node", "address", "title", "file_name", "more"),
+    [
+        ("logits", {}, f": {HIGHEST}", "_logits_128-columns-the-highest-of-query-5", []),
+        ("logits", LATER, ": logits, 128 of 4,353 columns (V), 256–383", "_logits_128-columns-256-383", []),
+        ("embed", {}, ": embedding", "_embed", []),
+        ("resid_pre", {}, ", layer 2: stream in", "_layer2_resid_pre", []),
+        ("attn.mask", {}, f", layer 2: {M}", "_layer2_attn.mask", []),
+        ("attn.weights", {}, ", layer 2, head 5: weights A", "_layer2_head5_attn.weights", HEAD),
+        ("attn.v", {}, ", layer 2, key/value head 5: V values", "_layer2_key-value-head5_attn.v", HEAD),
+    ],
+    ids=["highest logits", "later logits", "embed", "resid_pre", "mask", "weights", "values"],
+)
+def test_an_opened_matrix_is_called_what_it_is(node, address, title, file_name, more):
+    test = shapes(node=node, layer=2, head=5, query=5, **address)
+    found = opened_large(test, node)
+    assert found == (f"tiny-gpt{title}", f"tiny-gpt{file_name}", more)
+
+
 def test_any_sizes_are_those_of_the_transformers_model():
     with torch.device("meta"):
         model = GPT2LMHeadModel(GPT2Config(n_layer=7, n_head=20, n_embd=1280))
@@ -154,4 +302,6 @@ def test_the_way_back_to_the_sizes_of_the_preset():
 def test_a_longer_prompt_than_the_learned_positions_is_said_to_cost_more():
     test = shapes(**ANY, preset="GPT-2 small", **{"gpt-2-small_length": 4096})
     assert shown_number(test, "Parameters") == 124_439_808 + (4096 - 1024) * 768
-    assert any("1,024 learned positions" in markdown.value for markdown in test.markdown)
+    sentence = published_sentence(test)
+    assert sentence.startswith("126,799,104 here − **2,359,296** for the 3,072 more rows of positions that T = 4,096")
+    assert "= **124,439,808**, the published number" in sentence

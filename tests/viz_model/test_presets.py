@@ -88,14 +88,54 @@ def test_activations_and_operations_are_those_of_a_real_pass(config, batch, leng
     model, ids = make_model(config), random_ids(batch, length)
     with capture("*") as found, FlopCounterMode(display=False) as counter:
         model(ids, logits="all")
-    numbers = sum(tensor.numel() for name, tensor in found.items() if not name.endswith(".mask"))
-    joined = config.n_layers * batch * length * config.d_model  # concatenated heads have no site
     parts = costs.activations_by_part(config, batch, length)
-    assert sum(parts.values()) == numbers + joined
+    assert sum(parts.values()) == held_numbers(found)
     squares = [t.numel() for name, t in found.items() if name.endswith((".raw", ".scores", ".weights"))]
     assert parts["three T² matrices"] == sum(squares)
     assert costs.score_numbers(config, batch, length) == sum(squares) / 3
     assert sum(costs.flops_by_part(config, batch, length).values()) == counter.get_total_flops()
+    with capture("*") as found, FlopCounterMode(display=False) as counter:
+        model.hidden(ids)
+    assert sum(costs.activations_by_part(config, batch, length, logits=False).values()) == held_numbers(found)
+    assert sum(costs.flops_by_part(config, batch, length, logits=False).values()) == counter.get_total_flops()
+
+
+def held_numbers(found):
+    """The numbers in all distinct memory of a captured pass, booleans left out; concatenated heads have no site."""
+    joined = [tensor.transpose(1, 2).flatten(-2) for name, tensor in found.items() if name.endswith(".mixed")]
+    floats = [tensor for tensor in (*found.values(), *joined) if tensor.is_floating_point()]
+    memory = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in floats}
+    return sum(memory.values()) // 4
+
+
+def test_activations_of_published_models_are_known_numbers():
+    gpt2 = resized(PRESETS["GPT-2 small"], layers=3, heads=12, width=768, length=4096)
+    bert, llama = PRESETS["BERT-base"], PRESETS["Llama-7B"]
+    # a block: 2 norms, Q, K, V, mixed, joined, 2 branches, 2 streams of C; F; 3 squares. Outside: 4 of C; V
+    assert 4096 * (3 * (11 * 768 + 3072 + 3 * 12 * 4096) + 4 * 768 + 50257) == 2_171_932_672
+    assert sum(costs.activations_by_part(gpt2, 1, 4096).values()) == 2_171_932_672
+    assert sum(costs.activations_by_part(bert.config, 1, 512).values()) == 191_394_816
+    assert sum(costs.activations_by_part(bert.config, 1, 512, logits=False).values()) == 191_394_816 - 512 * 30522
+    assert sum(costs.activations_by_part(llama.config, 1, 2048).values()) == 17_178_296_320
+
+
+def test_bert_has_the_operations_of_its_transformers_model_without_the_pooler():
+    preset, batch, length = PRESETS["BERT-base"], 2, 32
+    with torch.device("meta"):
+        model = BertModel(BertConfig(attn_implementation="eager")).eval()
+        ids = torch.zeros(batch, length, dtype=torch.long)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(ids)
+    pooler = 2 * batch * 768**2
+    assert not preset.logits
+    ours = costs.flops_by_part(preset.config, batch, length, logits=preset.logits)
+    assert sum(ours.values()) + pooler == counter.get_total_flops()
+
+
+def test_without_logits_the_crossing_is_at_six_widths():
+    config = PRESETS["BERT-base"].config
+    assert costs.crossover_length(config, logits=False) == 6 * 768  # 24 C² against 4 C·T
+    assert costs.crossover_length(config) > 6 * 768
 
 
 def test_the_length_from_which_t_squared_costs_more():

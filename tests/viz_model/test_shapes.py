@@ -71,6 +71,33 @@ def test_every_line_runs_and_makes_its_tensor(config, batch, length, mask):
             torch.testing.assert_close(made, found[node.name], atol=2e-5, rtol=1e-5, msg=node.line)
 
 
+@examples(60)
+@given(config=configs(), batch=st.integers(1, 3), length=st.integers(1, 7))
+def test_a_tensor_with_two_names_is_kept_once(config, batch, length):
+    _, _, found = passed(config, batch, length)
+    seen = set()
+    for node in all_nodes(config, length, batch):
+        if node.name == "ids" or node.local == "attn.mask":
+            continue
+        if node.local == "attn.joined":
+            tensor = found[node.inputs["mixed"]].transpose(1, 2).flatten(-2)
+            found[node.name] = tensor  # held, so that no other takes its place in memory
+        memory = found[node.name].untyped_storage()
+        assert node.kept == (0 if memory.data_ptr() in seen else memory.nbytes() // 4), node.name
+        seen.add(memory.data_ptr())
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_tied_unembedding_is_named_and_counted_with_the_token_rows(tied):
+    model = small_model(tied_unembedding=tied)
+    nodes = {node.name: node for node in all_nodes(model.config, 3)}
+    logits, rows = nodes["logits"], nodes["embed.tokens"].parameters[0]
+    assert (logits.tied == rows) == tied
+    assert (logits.n_parameters == 0) == tied
+    assert tied != any(name == "unembedding.weight" for name, _ in model.named_parameters())
+    assert not [node.name for node in nodes.values() if node.tied and node is not logits]
+
+
 def test_ids_are_made_of_the_prompt():
     [node] = [node for node in all_nodes(small_model().config, 3) if node.name == "ids"]
     names = {"torch": torch, "prompt_ids": [4, 5, 6]}

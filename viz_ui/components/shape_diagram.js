@@ -101,16 +101,18 @@ class Diagram {
   }
 
   box(tensor) {
-    const { name, title, axes, role, parameters, nbytes } = tensor;
+    const { name, title, axes, role, parameters, nbytes, tied } = tensor;
     const button = element("button", "box");
     button.type = "button";
     button.dataset.name = name;
     button.style.setProperty("--hue", `var(--${role})`);
     const head = element("div", "title", title), foot = element("div", "foot");
-    foot.append(element("span", "", parameters ? `θ ${short(parameters)}` : ""), element("span", "", bytes(nbytes)));
+    const made = parameters ? `θ ${short(parameters)}` : tied ? "θ tied" : "";
+    foot.append(element("span", "", made), element("span", "", bytes(nbytes)));
     button.append(head, axesRow(axes), foot);
     const letters = axes.map(({ symbol }) => symbol).join(", "), numbers = axes.map(({ size }) => size).join(", ");
-    button.ariaLabel = `${title}: (${letters}) = (${numbers}), ${parameters.toLocaleString("en")} parameters, ` +
+    button.ariaLabel = `${title}: (${letters}) = (${numbers}), ${parameters.toLocaleString("en")} parameters` +
+      `${tied ? ` of its own (made by ${tied}, counted where it is first used)` : ""}, ` +
       `${nbytes.toLocaleString("en")} bytes`;
     button.title = button.ariaLabel;
     button.place = tensor;

@@ -44,7 +44,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A box of the diagram. role: of `colours.ROLES`; column, row: its place; half: 0 attention, 1 feed-forward."""
+    """A box of the diagram.
+
+    role: of `colours.ROLES`; column, row: its place; half: 0 attention, 1 feed-forward; tied: the parameter that makes
+    it where another box counts it.
+    """
 
     name: str
     title: str
@@ -55,6 +59,7 @@ class Tensor:
     column: int = 0
     row: int = 0
     half: int = 0
+    tied: str = ""
 
 
 @dataclass(frozen=True)
