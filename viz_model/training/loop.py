@@ -18,6 +18,7 @@ from viz_model.transformer import Transformer, TransformerConfig
 from viz_model.transformer.positions import sinusoidal_table
 
 SAVE_EVERY = 200  # steps
+AVERAGE_EVERY = 200  # steps
 STATE_FILE, CURVE_FILE = "training-state.pt", "loss-curve.csv"
 INITIAL_SPREAD = 0.02  # GPT-2's standard deviation of fresh weights
 
@@ -78,6 +79,8 @@ class Training:
             torch.optim.AdamW(others, lr=0.0, betas=(0.9, 0.98), weight_decay=0.0),
         )
         self.curve: list[tuple[int, str, float]] = []
+        self.average: dict[str, torch.Tensor] = {}
+        self.averaged = 0  # how many states are in it
 
     def start_from(self, model: Transformer) -> None:
         """Take the weights of a finished model and begin at the last text stage, with fresh optimizers."""
@@ -95,6 +98,7 @@ class Training:
             losses.append(self._update(stage, step_in_stage))
             tokens += (stage.rows + stage.copy_rows) * stage.length
             self.step += 1
+            self._take_into_average()
             last = self.step == self.recipe.steps
             if self.step % every == 0 or last:
                 seconds, loss = time.perf_counter() - since, float(np.mean(losses))
@@ -104,6 +108,8 @@ class Training:
                 losses, tokens, since = [], 0, time.perf_counter()
             if self.step % save_every == 0 or last:
                 self.save()
+        if self.averaged:
+            self.model.load_state_dict(self.average)
         self.model.eval()
 
     def _update(self, stage: Stage, step_in_stage: int) -> float:
@@ -125,6 +131,19 @@ class Training:
             optimizer.zero_grad()
         return loss.item()
 
+    def _take_into_average(self) -> None:
+        """Take the weights of this step into their mean, if it is one of those that are averaged.
+
+        Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better Generalization", §3.
+        """
+        left, window = self.recipe.steps - self.step, self.recipe.averaged_steps
+        if not window or left > window or (left and self.step % AVERAGE_EVERY):
+            return
+        self.averaged += 1
+        for name, tensor in self.model.state_dict().items():
+            mean = self.average.setdefault(name, torch.zeros_like(tensor))
+            mean += (tensor - mean) / self.averaged
+
     def save(self) -> None:
         """Write state and loss curve; a stop in between leaves the former state whole."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,6 +153,8 @@ class Training:
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "curve": self.curve,
+            "average": self.average,
+            "averaged": self.averaged,
         }
         unfinished = self.folder / f"{STATE_FILE}.unfinished"
         torch.save(state, unfinished)
@@ -148,7 +169,7 @@ class Training:
             return False
         try:
             state = torch.load(path, weights_only=True)
-            its_config = state["recipe"]
+            its_config, average, averaged = state["recipe"], state["average"], state["averaged"]
         except Exception as error:  # torch names none of the many that a damaged file raises
             raise TrainingError(f"{path} is damaged or no training state. Remove it to start anew.") from error
         if its_config != repr(self.recipe.config):
@@ -157,6 +178,7 @@ class Training:
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.step, self.curve = state["step"], [tuple(point) for point in state["curve"]]
+        self.average, self.averaged = average, averaged
         return True
 
 

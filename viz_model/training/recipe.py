@@ -41,11 +41,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Stages of one model, with the seed that fixes weights and batches."""
+    """Stages of one model, with the seed that fixes weights and batches.
+
+    averaged_steps: what comes out is the mean of the weights along the last so many steps (0: the last weights).
+    """
 
     config: TransformerConfig
     stages: tuple[Stage, ...]
     seed: int = 0
+    averaged_steps: int = 0
 
     @property
     def steps(self) -> int:
@@ -98,6 +102,7 @@ TINY_GPT = Recipe(
             dropout_steps=5600,
         ),
     ),
+    averaged_steps=1300,
 )
 
 RECIPES = {"tiny-gpt": TINY_GPT}

@@ -95,6 +95,25 @@ def test_reports_and_the_curve_on_disk(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
 
 
+def test_what_comes_out_is_the_mean_of_the_last_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "AVERAGE_EVERY", 2)
+    recipe, weights = replace(RECIPE, averaged_steps=5), {}
+    training = Training(recipe, STREAM, tmp_path / "whole")
+
+    def keep(progress):
+        weights[progress.step] = {name: tensor.double().clone() for name, tensor in training.model.state_dict().items()}
+
+    training.run(keep, every=1)
+    expected = [weights[step] for step in (10, 12, 14, 15)]  # every second of the last 5 of 15, and the last
+    for name, tensor in training.model.state_dict().items():
+        mean = np.mean([state[name].numpy() for state in expected], axis=0)
+        np.testing.assert_allclose(tensor, mean, atol=1e-6)
+    run(tmp_path / "parts", until=12, recipe=recipe)
+    parts, _ = run(tmp_path / "parts", recipe=recipe)
+    for name, tensor in training.model.state_dict().items():
+        assert torch.equal(tensor, parts.model.state_dict()[name]), name
+
+
 def test_a_finished_training_is_not_run_again(tmp_path):
     first, _ = run(tmp_path)
     again, reports = run(tmp_path)
