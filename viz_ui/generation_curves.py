@@ -14,7 +14,7 @@ PANELS = ("time of a step, ms", "FLOPs of a step, millions", "bytes of the cache
 
 def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure:
     """Four plots side by side with the step as their x axis; `step` is marked."""
-    figure = make_subplots(rows=1, cols=4, subplot_titles=PANELS, horizontal_spacing=0.06)
+    figure = make_subplots(rows=1, cols=4, subplot_titles=PANELS, horizontal_spacing=0.08)
     blue, orange, green = ("#56B4E9", "#F2935C", "#34C79A") if dark else ("#0072B2", "#D55E00", "#009E73")
     cached, uncached = {"color": blue}, {"color": orange, "dash": "dash"}
     curves = [
@@ -44,11 +44,11 @@ def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure
     for column in range(1, 5):
         left, _ = figure.layout[f"xaxis{column if column > 1 else ''}"].domain
         figure.add_vline(x=step, line={"color": "rgba(128,128,128,0.8)", "width": 1, "dash": "dot"}, row=1, col=column)
-        place = {"x": left, "y": -0.22, "xanchor": "left", "yanchor": "top", "orientation": "h"}
+        place = {"x": left, "y": -0.18, "xanchor": "left", "yanchor": "top", "orientation": "v"}
         figure.update_layout({f"legend{column if column > 1 else ''}": place | {"font": {"size": 12}}})
     figure.update_xaxes(title=None, rangemode="tozero", tickformat="d", nticks=6)
     figure.update_yaxes(rangemode="tozero", nticks=5)
     figure.update_yaxes(exponentformat="power", row=1, col=4)
     figure.update_annotations(font_size=13)
-    figure.update_layout(height=250, margin={"l": 10, "r": 10, "t": 30, "b": 60})
+    figure.update_layout(height=290, margin={"l": 10, "r": 10, "t": 30, "b": 100})
     return figure
