@@ -150,9 +150,8 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
         ("tokens read", f"{step.queries:,}", f"{step.read:,}"),
         ("FLOPs", short(step.flops_cached), short(step.flops_uncached)),
         ("time", milliseconds(step.seconds), milliseconds(step.seconds_uncached)),
-        ("cache, filled", f"{step.cache.nbytes:,} bytes", ""),
-        ("2·L·G·D·S·4", f"{step.cache_bytes:,} bytes", ""),
-        ("buffers, made once", f"{step.cache.allocated_bytes:,} bytes", ""),
+        ("bytes filled, of buffers", f"{step.cache.nbytes:,} of {step.cache.allocated_bytes:,}", ""),
+        ("2·L·G·D·S·4", f"{step.cache_bytes:,}", ""),
         ("logits differ by", number(step.largest_difference, 2), ""),
     )
 

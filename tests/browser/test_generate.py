@@ -133,7 +133,9 @@ def test_the_numbers_of_a_step(page, app_url):
     lines = {what: numbers for what, *numbers in rows}
     read = len(ids(PROMPT)) + 3
     assert lines["tokens read"] == ["1", str(read)]
-    assert lines["cache, filled"] == lines["2·L·G·D·S·4"] == [f"{2 * 4 * 8 * 32 * read * 4:,} bytes"]
+    a_token = 2 * 4 * 8 * 32 * 4
+    assert lines["bytes filled, of buffers"] == [f"{a_token * read:,} of {a_token * (len(ids(PROMPT)) + 5):,}"]
+    assert lines["2·L·G·D·S·4"] == [f"{a_token * read:,}"]
     [difference] = lines["logits differ by"]
     mantissa, _, power = difference.partition("×10")
     size = float(mantissa) * 10.0 ** int((power or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
