@@ -54,11 +54,16 @@ def test_what_is_no_drawing_is_refused(code):
 def test_a_text_that_was_cut_or_changed_is_refused(drawn, data):
     code = encode_mask(drawn)
     start = code.index(".") + 1
-    at = data.draw(some.integers(start, len(code) - 3))  # the last letters may hold spare bits
+    at = data.draw(some.integers(start, len(code) - 3))
     letter = data.draw(some.sampled_from([letter for letter in "abcXYZ019-_" if letter != code[at]]))
-    for damaged in (code[:at], code[:at] + letter + code[at + 1 :], code + "AAAA"):
+    for damaged in (code[:at], code + "AAAA"):
         with pytest.raises(MaskError):
             decode_mask(damaged, own(len(drawn)))
+    try:
+        read = decode_mask(code[:at] + letter + code[at + 1 :], own(len(drawn)))
+    except MaskError:
+        return
+    np.testing.assert_array_equal(read, drawn)  # compressed data has spare bits, which say nothing
 
 
 def test_a_small_text_cannot_make_much_memory():

@@ -79,7 +79,7 @@ class MatrixPanel {
     this.ends.append(element("span", "low"), element("span", "middle"), element("span", "high"));
     this.masked = element("div", "masked small");
     this.masked.append(element("span", "swatch hatched"), element("span", "", "masked"));
-    this.zeros = element("div", "masked small");
+    this.zeros = element("div", "zeros small");
     this.zeros.append(element("span", "swatch dotted"), element("span", "", "0 exactly"));
     this.bar = element("div", "bar");
     this.bar.append(this.ramp, this.ends);
