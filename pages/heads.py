@@ -122,10 +122,7 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     measured = model.measured_heads
     found = [
         f"{words} {measured[name][layer][head]:.2f}"
-        for name, words in (
-            ("previous_text", "previous token, on held-out text,"),
-            ("induction", "induction, on random repeats,"),
-        )
+        for name, words in MEASURED.items()
         if name in measured and measured[name][layer][head] >= 0.3
     ]
     return ", ".join(found)

@@ -93,6 +93,18 @@ def _rest_state(page):
     )
 
 
+def nothing_sticks_out(page, parts, look, least=1):
+    """The page does not scroll sideways, and no element of the selector `parts` (so many at least) goes past it."""
+    wide = page.evaluate(
+        """() => { const main = document.querySelector('[data-testid="stMain"]');
+             return [main.scrollWidth, main.clientWidth]; }"""
+    )
+    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
+    right = page.locator(parts).evaluate_all("parts => parts.map(part => part.getBoundingClientRect().right)")
+    assert len(right) >= least
+    assert max(right, default=0) <= page.viewport_size["width"]
+
+
 def open_page(page, url):
     """Go to `url` and wait until it has settled; gives the page back."""
     page.goto(url, wait_until="domcontentloaded")

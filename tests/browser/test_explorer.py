@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import open_page, settle
+from tests.browser.harness import nothing_sticks_out, open_page, settle
 from tests.bundled import attentions
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
@@ -218,11 +218,4 @@ LONG = ("The king and the queen had a daughter who was as beautiful as the day. 
 )
 def test_nothing_sticks_out_of_the_page(page, app_url, path, prompt, look):
     open_page(page, link(app_url, path, prompt=prompt, layer=1, head=2, query=5, key=2))
-    wide = page.evaluate(
-        """() => { const main = document.querySelector('[data-testid="stMain"]');
-             return [main.scrollWidth, main.clientWidth]; }"""
-    )
-    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
-    right = page.locator("[data-panel]").evaluate_all("panels => panels.map(p => p.getBoundingClientRect().right)")
-    assert right
-    assert max(right) <= page.viewport_size["width"]
+    nothing_sticks_out(page, "[data-panel]", look)

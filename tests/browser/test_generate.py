@@ -8,7 +8,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from tests.browser.harness import open_page, settle
+from tests.browser.harness import nothing_sticks_out, open_page, settle
 from tests.browser.test_explorer import LONG, ids, link
 from tests.bundled import attentions, gpt2, queries_keys_values
 from tests.viz_model.plain_sampler import plain_draw, plain_sampler
@@ -286,13 +286,4 @@ def test_all_that_matters_is_on_the_first_screen(page, app_url):
 )
 def test_nothing_sticks_out_of_the_page(page, app_url, choices, look):
     generate(page, app_url, **choices)
-    wide = page.evaluate(
-        """() => { const main = document.querySelector('[data-testid="stMain"]');
-             return [main.scrollWidth, main.clientWidth]; }"""
-    )
-    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
-    right = page.locator(".generation section, .generation .sum, .candidate").evaluate_all(
-        "parts => parts.map(part => part.getBoundingClientRect().right)"
-    )
-    assert right
-    assert max(right) <= page.viewport_size["width"]
+    nothing_sticks_out(page, ".generation section, .generation .sum, .candidate", look)

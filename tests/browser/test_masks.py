@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.browser.harness import open_page, settle
+from tests.browser.harness import nothing_sticks_out, open_page, settle
 from tests.bundled import queries_keys_values
 from viz_model.drawn_masks import encode_mask
 
@@ -270,12 +270,4 @@ def test_a_long_prompt_is_drawn_on_enlarged_cells(page, app_url):
 )
 def test_nothing_sticks_out_of_the_page(page, app_url, mask, prompt, look):
     open_page(page, link(app_url, prompt=prompt, mask_b=mask))
-    wide = page.evaluate(
-        """() => { const main = document.querySelector('[data-testid="stMain"]');
-             return [main.scrollWidth, main.clientWidth]; }"""
-    )
-    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
-    parts = page.locator("[data-panel], .mask-editor .scroller, .mask-editor .tools")
-    right = parts.evaluate_all("parts => parts.map(part => part.getBoundingClientRect().right)")
-    assert right
-    assert max(right) <= page.viewport_size["width"]
+    nothing_sticks_out(page, "[data-panel], .mask-editor .scroller, .mask-editor .tools", look)

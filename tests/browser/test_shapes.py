@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import expect
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from tests.browser.harness import open_page, settle
+from tests.browser.harness import nothing_sticks_out, open_page, settle
 from tests.bundled import CONTEXT, HEADS, LAYERS, WIDTH, gpt2, queries_keys_values
 from tests.viz_model.test_presets import LLAMA_7B
 from viz_model.tokenizer import Tokenizer
@@ -229,17 +229,7 @@ def test_the_whole_diagram_is_on_the_first_screen(page, app_url):
 )
 def test_nothing_sticks_out_of_the_page(page, app_url, choices, prompt, look):
     open_page(page, link(app_url, prompt=prompt, layer=1, query=5, **choices))
-    wide = page.evaluate(
-        """() => { const main = document.querySelector('[data-testid="stMain"]');
-             return [main.scrollWidth, main.clientWidth]; }"""
-    )
-    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
-    if "node" in choices:
-        rights = page.locator(".box, .card, [data-panel]").evaluate_all(
-            "boxes => boxes.map(b => b.getBoundingClientRect().right)"
-        )
-        assert len(rights) > 20
-        assert max(rights) <= page.viewport_size["width"]
+    nothing_sticks_out(page, ".box, .card, [data-panel]", look, least=21 if "node" in choices else 0)
 
 
 @pytest.mark.parametrize("model", ["rotary", "post", "many"])
