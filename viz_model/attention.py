@@ -1,8 +1,11 @@
 """Attention, written once: scores -> mask -> softmax -> mix, with a hook site at every boundary.
 
-Vaswani et al. 2017, "Attention Is All You Need", §3.2; grouped heads: Ainslie et al. 2023, "GQA", §2.2.
+Vaswani et al. 2017, "Attention Is All You Need", §3.2; grouped heads: Ainslie et al. 2023, "GQA", §2.2; soft caps:
+Gemma Team 2024, "Gemma 2", §2; sinks: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card", §2.2.
 Symbols: B batch, T queries, S keys, H heads, G key/value heads (G divides H), D head width.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,6 +13,17 @@ from torch.nn import functional as F
 
 from viz_model.errors import MaskError
 from viz_model.hooks import site, wanted
+
+
+@dataclass(frozen=True)
+class Equation:
+    """What of the equation is the same for all heads of an attention.
+
+    scale: what QKᵀ is multiplied with. softcap: where there is one, the scores s become softcap·tanh(s/softcap).
+    """
+
+    scale: float
+    softcap: float | None = None
 
 
 def attend(
@@ -20,18 +34,26 @@ def attend(
     mask: Tensor | None = None,
     bias: Tensor | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
     name: str = "attn",
 ) -> Tensor:
     """softmax(QKᵀ·scale + bias + M)·V for every head, through the hook sites `name`.q … `name`.mixed.
+
+    In this order, with a site each: q, k, v; mask; bias and sinks, where there are any; raw = QKᵀ; scores = raw·scale;
+    capped = softcap·tanh(scores/softcap), where there is a softcap; weights; mixed.
 
     query (B,H,T,D); key and value (B,G,S,D), not repeated: query head h reads key head h // (H // G).
     mask: booleans broadcastable to (B,H,T,S), True where a query may attend; None permits all.
     bias: numbers added to the scaled scores, broadcastable to (B,H,T,S).
     scale: what QKᵀ is multiplied with; None is 1/√D.
+    sinks: (H,), a further score of each head in every row's softmax, whose share of the weight carries no value, so
+    that the row's other weights sum to less than 1.
 
     Gives (B,H,T,D). A row that may attend to nothing has weights 0 and output 0. Takes the fused path
-    (`F.scaled_dot_product_attention`) unless somebody watches a site that only the written-out path
-    passes through; the two are held within 1e-5 of each other by a test.
+    (`F.scaled_dot_product_attention`; with softcap or sinks, which it does not know, one head at a time) unless
+    somebody watches a site that only the written-out path passes through; the two are held within 1e-5 of each
+    other by a test.
 
     Raises MaskError when the mask is not made of booleans or does not fit (B,H,T,S).
     """
@@ -43,13 +65,18 @@ def attend(
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
     mask = mask if mask is None else site(f"{name}.mask", mask)
     bias = bias if bias is None else site(f"{name}.bias", bias)
-    if wanted(f"{name}.raw", f"{name}.scores", f"{name}.weights"):
+    sinks = sinks if sinks is None else site(f"{name}.sinks", sinks)
+    if wanted(f"{name}.raw", f"{name}.scores", f"{name}.capped", f"{name}.weights"):
         raw = site(f"{name}.raw", raw_scores(query, key))
         scores = site(f"{name}.scores", raw * scale)
-        weights = site(f"{name}.weights", attention_weights(scores, mask, bias))
+        if softcap is not None:
+            scores = site(f"{name}.capped", capped(scores, softcap))
+        weights = site(f"{name}.weights", attention_weights(scores, mask, bias, sinks=_of_rows(sinks)))
         mixed = mix(weights, value)
-    else:
+    elif softcap is None and sinks is None:
         mixed = _fused(query, key, value, mask, bias, scale)
+    else:
+        mixed = _one_head_at_a_time(query, key, value, mask, bias, sinks, Equation(scale, softcap))
     return site(f"{name}.mixed", mixed)
 
 
@@ -58,12 +85,35 @@ def raw_scores(query: Tensor, key: Tensor) -> Tensor:
     return _by_group(query, key.transpose(-1, -2), key.shape[-3])
 
 
-def attention_weights(scores: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """Softmax over the permitted keys: scaled scores (…,T,S) -> weights; rows sum to 1, or are all 0."""
-    if bias is not None:
-        scores = scores + bias.to(scores.dtype)
+def capped(scores: Tensor, softcap: float) -> Tensor:
+    """softcap·tanh(scores/softcap): nearly the scores where they are small, never beyond ±softcap."""
+    return softcap * (scores / softcap).tanh()
+
+
+def softmax_input(scores: Tensor, bias: Tensor | None = None, softcap: float | None = None) -> Tensor:
+    """Scaled scores (…,T,S) with what a model does to them before the mask: capped, and with its bias added."""
+    scores = scores if softcap is None else capped(scores, softcap)
+    return scores if bias is None else scores + bias.to(scores.dtype)
+
+
+def attention_weights(
+    scores: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    """Softmax over the permitted keys: scaled scores (…,T,S) -> weights; rows sum to 1, or are all 0.
+
+    sinks: one more score of each row, broadcastable to (…,T,1), which takes its share of the 1 for itself.
+    """
+    scores = softmax_input(scores, bias, softcap)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
+    if sinks is not None:
+        joined = torch.cat((scores, sinks.to(scores.dtype).expand(*scores.shape[:-1], 1)), -1)
+        return joined.softmax(-1)[..., :-1]
     # The softmax of a row without a permitted key is 0/0; it has nothing to read, so its weights are 0.
     return scores.softmax(-1).masked_fill(_forbidden(scores), 0.0)
 
@@ -96,10 +146,37 @@ def _fused(query, key, value, mask, bias, scale) -> Tensor:
     return mixed.masked_fill(~mask.any(-1, keepdim=True) if bias is None else _forbidden(added), 0.0)
 
 
+def _one_head_at_a_time(query, key, value, mask, bias, sinks, equation: Equation) -> Tensor:
+    """The same written out, of which no more than the weights of one head are ever held."""
+    heads, groups = query.shape[-3], key.shape[-3]
+    mixed = []
+    for head in range(heads):
+        own, group = slice(head, head + 1), head // (heads // groups)
+        shared = slice(group, group + 1)
+        scores = raw_scores(query[..., own, :, :], key[..., shared, :, :]) * equation.scale
+        sink = sinks if sinks is None else sinks[head]
+        weights = attention_weights(
+            scores, _of_head(mask, own), _of_head(bias, own), softcap=equation.softcap, sinks=sink
+        )
+        mixed.append(mix(weights, value[..., shared, :, :]))
+    return torch.cat(mixed, -3)
+
+
+def _of_head(tensor: Tensor | None, head: slice) -> Tensor | None:
+    """One head of what is broadcastable to (B,H,T,S)."""
+    return tensor if tensor is None or tensor.dim() < 3 or tensor.shape[-3] == 1 else tensor[..., head, :, :]
+
+
+def _of_rows(sinks: Tensor | None) -> Tensor | None:
+    """One number a head (H,) -> one a row, (H,1,1)."""
+    return sinks if sinks is None else sinks[:, None, None]
+
+
 def _is_causal(mask: Tensor, queries: int, keys: int) -> bool:
     """Whether the mask is the plain triangle: then the kernel skips half of the work."""
-    if queries != keys or mask.shape != (queries, keys):
+    if queries != keys or mask.numel() != queries * keys:
         return False
+    mask = mask.reshape(queries, keys)
     return torch.equal(mask, torch.ones_like(mask).tril())
 
 

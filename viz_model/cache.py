@@ -19,43 +19,59 @@ if TYPE_CHECKING:
 class CacheView:
     """The first S tokens of a cache: a look into its buffers, not a copy, and nothing writes there again.
 
-    keys, values: (L,B,G,S,D).
+    keys, values: (L,B,G,S,D). source_keys, source_values: of an encoder-decoder, those that cross-attention reads.
     """
 
     keys: Tensor
     values: Tensor
+    source_keys: Tensor | None = None
+    source_values: Tensor | None = None
 
     @property
     def length(self) -> int:
-        """S, the tokens that are held."""
+        """S, the tokens that are held; those of a source not counted."""
         return self.keys.shape[-2]
 
     @property
+    def source_length(self) -> int:
+        """The tokens of the source; 0 where there is none."""
+        return 0 if self.source_keys is None else self.source_keys.shape[-2]
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of the S keys and values, as the tensors say."""
-        return self.keys.nbytes + self.values.nbytes
+        """Bytes of all keys and values, as the tensors say."""
+        return sum(tensor.nbytes for tensor in (self.keys, self.values, *self._of_source()))
 
     @property
     def allocated_bytes(self) -> int:
         """Bytes of the buffers that it looks into, filled or not."""
-        return self.keys.untyped_storage().nbytes()  # keys and values lie in one
+        growing = self.keys.untyped_storage().nbytes()  # keys and values lie in one
+        return growing + sum(tensor.nbytes for tensor in self._of_source())
 
-    def key(self, layer: int) -> Tensor:
-        """Keys of the first row of the batch, as they enter the product: (G,S,D)."""
-        return self.keys[layer, 0]
+    def key(self, layer: int, part: str = "self") -> Tensor:
+        """Keys of the first row of the batch, as they enter the product: (G,S,D). part: "cross" for the source's."""
+        return (self.source_keys if part == "cross" else self.keys)[layer, 0]
 
-    def value(self, layer: int) -> Tensor:
+    def value(self, layer: int, part: str = "self") -> Tensor:
         """Values of the first row of the batch: (G,S,D)."""
-        return self.values[layer, 0]
+        return (self.source_values if part == "cross" else self.values)[layer, 0]
+
+    def _of_source(self) -> tuple[Tensor, ...]:
+        return () if self.source_keys is None else (self.source_keys, self.source_values)
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCache:
-    """What one layer has of a cache: buffers (B,G,capacity,D), of which the first `start` tokens are filled."""
+    """What one layer has of a cache: buffers (B,G,capacity,D), of which the first `start` tokens are filled.
+
+    source_keys, source_values (B,G,S,D): those of the source, where there is one; filled once.
+    """
 
     keys: Tensor
     values: Tensor
     start: int
+    source_keys: Tensor | None = None
+    source_values: Tensor | None = None
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Write T new keys and values (B,G,T,D) after those that are there; gives all of them (B,G,S,D)."""
@@ -64,39 +80,69 @@ class LayerCache:
         self.values[:, :, self.start : end] = value
         return self.keys[:, :, :end], self.values[:, :, :end]
 
+    def keep_source(self, key: Tensor, value: Tensor) -> None:
+        """Write the keys and values of the source (B,G,S,D)."""
+        self.source_keys[:] = key
+        self.source_values[:] = value
+
 
 class KVCache:
     """Buffers for the keys and values of `capacity` tokens in every layer; `length` of them are filled.
 
-    A pass writes behind `length` and moves it when it is through, so a pass that fails changes nothing.
+    source: of an encoder-decoder, how many tokens the source has; their keys and values in cross-attention are written
+    by the first pass, and stay. A pass writes behind `length` and moves it when it is through, so a pass that fails
+    changes nothing.
     """
 
-    def __init__(self, config: "TransformerConfig", capacity: int, batch: int = 1, dtype: torch.dtype = torch.float32):
-        shape = (2, config.n_layers, batch, config.n_kv_heads, capacity, config.d_head)
-        self._buffers = torch.zeros(shape, dtype=dtype)  # keys, then values
+    def __init__(
+        self,
+        config: "TransformerConfig",
+        capacity: int,
+        batch: int = 1,
+        dtype: torch.dtype = torch.float32,
+        source: int = 0,
+    ):
+        def buffers(tokens: int) -> Tensor:  # keys, then values
+            return torch.zeros(2, config.n_layers, batch, config.n_kv_heads, tokens, config.d_head, dtype=dtype)
+
+        self._buffers = buffers(capacity)
+        self._source = buffers(source) if source else (None, None)
         self.capacity, self.length = capacity, 0
 
     @classmethod
     def from_view(cls, config: "TransformerConfig", view: CacheView, capacity: int) -> "KVCache":
         """A cache of its own that begins with a copy of what another one held."""
-        cache = cls(config, capacity, batch=view.keys.shape[1], dtype=view.keys.dtype)
+        batch, dtype, source = view.keys.shape[1], view.keys.dtype, view.source_length
+        cache = cls(config, capacity, batch, dtype, source)
         cache._buffers[0, :, :, :, : view.length] = view.keys
         cache._buffers[1, :, :, :, : view.length] = view.values
+        if source:
+            cache._source[0], cache._source[1] = view.source_keys, view.source_values
         cache.length = view.length
         return cache
 
     @property
     def allocated_bytes(self) -> int:
         """Bytes of the buffers, filled or not."""
-        return self._buffers.nbytes
+        return self.view().allocated_bytes
+
+    @property
+    def holds_source(self) -> bool:
+        """Whether a pass has been, so that the source need not be read again."""
+        return self._source[0] is not None and self.length > 0
+
+    @property
+    def source_length(self) -> int:
+        return self.view().source_length
 
     def view(self) -> CacheView:
         """What is held now; it stays as it is while the cache grows."""
         keys, values = self._buffers[:, :, :, :, : self.length]
-        return CacheView(keys, values)
+        return CacheView(keys, values, *self._source)
 
     def layer(self, layer: int) -> LayerCache:
-        return LayerCache(self._buffers[0, layer], self._buffers[1, layer], self.length)
+        source = [None if tensor is None else tensor[layer] for tensor in self._source]
+        return LayerCache(self._buffers[0, layer], self._buffers[1, layer], self.length, *source)
 
     def refuse_overflow(self, new: int) -> None:
         """Raise VizError when `new` tokens more do not fit."""

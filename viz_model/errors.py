@@ -31,3 +31,11 @@ class EditError(VizError):
 
 class TrainingError(VizError):
     """A training that cannot be started or resumed as asked."""
+
+
+class FetchError(VizError):
+    """A model that cannot be fetched; says from where, and what was wrong."""
+
+
+class FetchStopped(FetchError):
+    """A fetch that was cancelled; nothing of it is kept."""

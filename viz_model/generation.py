@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from viz_model import costs, masks
+from viz_model import costs
 from viz_model.attention import attention_weights, raw_scores
 from viz_model.cache import CacheView, KVCache
 from viz_model.errors import PromptError, VizError
@@ -39,14 +39,17 @@ class Step:
     """One pass and the token that it chose. Step 0 is the prefill: it reads the whole prompt.
 
     number, ids (all, with the chosen one at the end), token_id and token (its bytes); forced: whether the reader
-    took it instead of what was drawn; sampled: every stage of the drawing.
+    took it instead of what was drawn; sampled: every stage of the drawing. source: what the encoder read, if there is
+    one; then ids are the decoder's.
     seconds: of the pass. seconds_uncached, largest_difference: of a second pass that reads everything again, and
     of the logits of both; None unless compared.
-    cache: keys and values of the S tokens that were read so far; None without a cache.
+    cache: keys and values of the S tokens that were read so far, and those of the source; None without a cache.
+    found: q (H,queries,D), mask, bias and sinks of every attention in this pass, by their hook sites.
     """
 
     number: int
     ids: tuple[int, ...]
+    source: tuple[int, ...]
     token: bytes
     forced: bool
     sampled: Sampled
@@ -56,7 +59,7 @@ class Step:
     largest_difference: float | None
     cache: CacheView | None
     model: "Model" = field(repr=False)
-    query_vectors: tuple[Tensor, ...] = field(repr=False)  # of each layer: (H, queries, D)
+    found: Mapping[str, Tensor] = field(repr=False)
 
     @property
     def token_id(self) -> int:
@@ -75,7 +78,7 @@ class Step:
     @property
     def is_end(self) -> bool:
         """Whether the model says here that the text is at its end."""
-        return self.model.tokenizer is not None and self.token_id == self.model.tokenizer.end_of_text
+        return self.token_id in self.model.end_tokens
 
     def top(self, count: int = 10) -> list[Candidate]:
         """The likeliest tokens, and the chosen one where it is not among them."""
@@ -95,34 +98,52 @@ class Step:
         ]
 
     @torch.inference_mode()
-    def scores(self, layer: int, head: int) -> Tensor:
-        """QKᵀ/√D of the tokens that this pass read, over all S: (queries, S). Derived from query and cache."""
+    def scores(self, layer: int, head: int, part: str | None = None) -> Tensor:
+        """QKᵀ/√D of the tokens that this pass read, over all S: (queries, S). Derived from query and cache.
+
+        part: "cross" for the source's S; None is self-attention, of the decoder where there are two stacks.
+        """
         if self.cache is None:
             raise VizError("This step was made without a cache, so there are no keys to look at.")
-        config = self.model.config
-        query, key = self.query_vectors[layer][head], self.cache.key(layer)[config.kv_head(head)]
-        return raw_scores(query[None], key[None])[0] * config.d_head**-0.5
+        config, attention = self.model.config, self._attention(layer, part)
+        key = self.cache.key(layer, part or "self")[config.kv_head(head)]
+        scale = self.model.transformer.equation(attention).scale
+        return raw_scores(self.found[f"{attention}.q"][head][None], key[None])[0] * scale
 
     @torch.inference_mode()
-    def weights(self, layer: int, head: int) -> Tensor:
-        """Softmax of the scores over the tokens up to each query: (queries, S)."""
-        scores, positions = self.scores(layer, head), torch.arange(self.read)
-        return attention_weights(scores, masks.causal(positions[-self.queries :], positions))
+    def weights(self, layer: int, head: int, part: str | None = None) -> Tensor:
+        """Softmax of the permitted scores: (queries, S)."""
+        scores, attention = self.scores(layer, head, part), self._attention(layer, part)
+        whole = (1, self.model.config.n_heads, *scores.shape)
+        mask = self.found[f"{attention}.mask"].expand(whole)[0, head]
+        bias, sinks = (self.found.get(f"{attention}.{name}") for name in ("bias", "sinks"))
+        return attention_weights(
+            scores,
+            mask,
+            None if bias is None else bias.expand(whole)[0, head],
+            softcap=self.model.transformer.equation(attention).softcap,
+            sinks=None if sinks is None else sinks[head],
+        )
+
+    def _attention(self, layer: int, part: str | None) -> str:
+        config = self.model.config
+        return config.attention_name("cross" if part == "cross" else config.self_part, layer)
 
     @property
     def flops_cached(self) -> int:
-        """Of this pass by formula: the new tokens only."""
-        return costs.flops(self.model.config, self.queries, self.read)
+        """Of this pass by formula: the new tokens only, and at first the source."""
+        encoded = self.number > 0
+        return costs.flops(self.model.config, self.queries, self.read, source=len(self.source), encoded=encoded)
 
     @property
     def flops_uncached(self) -> int:
         """Of a pass that reads everything again, by formula."""
-        return costs.flops(self.model.config, self.read, self.read)
+        return costs.flops(self.model.config, self.read, self.read, source=len(self.source))
 
     @property
     def cache_bytes(self) -> int:
         """2·L·G·D·S·bytes, to hold beside `cache.nbytes`, which is measured; 4 bytes a number."""
-        return costs.cache_bytes(self.model.config, self.read)
+        return costs.cache_bytes(self.model.config, self.read + len(self.source))
 
 
 def generate(
@@ -134,6 +155,7 @@ def generate(
     top_p: float = 1.0,
     seed: int = 0,
     *,
+    target: str | Sequence[int] | None = None,
     cache: bool = True,
     compare: bool = False,
     forced: Mapping[int, int] | None = None,
@@ -141,33 +163,39 @@ def generate(
 ) -> Iterator[Step]:
     """Continue the prompt, a Step a token, to `max_new_tokens` of them or the end-of-text token.
 
+    An encoder-decoder reads the prompt as its source, once, and begins after the start token, or continues `target`.
     cache: whether what was read stays, so that a step reads one token. compare: also make every pass without a
     cache, and measure both. forced: ids that are taken at steps of these numbers, instead of what was drawn.
     kept: the first steps of an earlier run on the same prompt, to go on after them; they are not yielded again.
 
-    Raises, before the first step, PromptError for a prompt that cannot be read and for a model that is not
-    decoder-only, VizError for a choice that makes no sense; and PromptError in place of the step that would read
+    Raises, before the first step, PromptError for a prompt that cannot be read and for an encoder-only model,
+    VizError for a choice that makes no sense; and PromptError in place of the step that would read
     more than the context holds, when the steps before it have been given.
     """
     sampling = Sampling(temperature, top_k, top_p, seed)
-    if model.config.layout != "decoder-only":
-        raise PromptError(f"{model.name} reads in both directions, so it has no next token to draw.")
-    ids = model.encode(prompt)
+    if model.config.layout == "encoder-only":
+        raise PromptError(
+            f"{model.name} reads in both directions, so it has no next token to draw: each token was predicted with "
+            "those after it in view. Choose a model with a decoder."
+        )
+    ids, source = model.encode(prompt), []
+    if model.has_source:
+        ids, source = [model.start_token] if target is None else model.encode_target(target), ids
     for token in (forced or {}).values():
         model.encode([token])  # refuses what is no token
-    if kept and list(kept[0].ids[: kept[0].read]) != ids:
+    if kept and (list(kept[0].ids[: kept[0].read]) != ids or list(kept[0].source) != source):
         raise VizError("The steps to go on from belong to another prompt. Begin anew.")
     if kept and cache and kept[-1].cache is None:
         raise VizError("The steps to go on from were made without a cache. Begin anew.")
-    return _steps(model, ids, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
+    return _steps(model, ids, source, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
 
 
-def _steps(model, ids, max_new_tokens, sampling, cached, compare, forced, kept) -> Iterator[Step]:
+def _steps(model, ids, source, max_new_tokens, sampling, cached, compare, forced, kept) -> Iterator[Step]:
     prompt_length = len(ids)
     capacity = min(prompt_length + max_new_tokens, model.config.context_length)
     cache = None
     if cached:
-        cache = KVCache(model.config, capacity)
+        cache = KVCache(model.config, capacity, source=len(source))
         if kept:
             cache = KVCache.from_view(model.config, kept[-1].cache, max(capacity, kept[-1].cache.length))
     ids = list(kept[-1].ids) if kept else ids
@@ -175,24 +203,25 @@ def _steps(model, ids, max_new_tokens, sampling, cached, compare, forced, kept) 
         return
     for number in range(len(kept), max_new_tokens):
         _refuse_full_context(model, ids, number, max_new_tokens)
-        step = _step(model, ids, number, sampling, cache, compare, forced.get(number))
+        step = _step(model, ids, source, number, sampling, cache, compare, forced.get(number))
         yield step
         if step.is_end:
             return
         ids = list(step.ids)
 
 
-def _step(model, ids: list[int], number: int, sampling, cache: KVCache | None, compare: bool, forced) -> Step:
+def _step(model, ids: list[int], source, number: int, sampling, cache: KVCache | None, compare: bool, forced) -> Step:
     new = ids if cache is None else ids[cache.length :]
-    with torch.inference_mode(), capture("*.q") as found:
+    given = {"source": torch.tensor([source])} if source else {}
+    with torch.inference_mode(), capture("*.q", "*.mask", optional=("*.bias", "*.sinks")) as found:
         start = time.perf_counter()
-        logits = model.transformer(torch.tensor([new]), cache=cache)[0]  # (V,)
+        logits = model.transformer(torch.tensor([new]), cache=cache, **given)[0]  # (V,)
         seconds = time.perf_counter() - start
     seconds_uncached = largest_difference = None
     if compare:
         with torch.inference_mode():
             start = time.perf_counter()
-            uncached = model.transformer(torch.tensor([ids]))[0]
+            uncached = model.transformer(torch.tensor([ids]), **given)[0]
             seconds_uncached = time.perf_counter() - start
         largest_difference = float((logits - uncached).abs().max())
     sampled = Sampled(logits, sampling, sampling.draw(number))
@@ -200,6 +229,7 @@ def _step(model, ids: list[int], number: int, sampling, cache: KVCache | None, c
     return Step(
         number=number,
         ids=(*ids, token),
+        source=tuple(source),
         token=model.token_bytes([token])[0],
         forced=forced is not None,
         sampled=sampled,
@@ -209,7 +239,7 @@ def _step(model, ids: list[int], number: int, sampling, cache: KVCache | None, c
         largest_difference=largest_difference,
         cache=None if cache is None else cache.view(),
         model=model,
-        query_vectors=tuple(found[f"blocks.{layer}.attn.q"][0] for layer in range(model.config.n_layers)),
+        found={name: tensor[0] if name.endswith(".q") else tensor for name, tensor in found.items()},
     )
 
 

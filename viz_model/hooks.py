@@ -7,7 +7,7 @@ one model cannot see each other's passes.
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,10 +25,11 @@ class _Watch:
     """Patterns over site names, and the names that were met while it was active."""
 
     patterns: tuple[str, ...]
+    optional: tuple[str, ...] = ()
     met: set[str] = field(default_factory=set)
 
     def __post_init__(self):
-        self._regex = {pattern: re.compile(translate(pattern)) for pattern in self.patterns}
+        self._regex = {pattern: re.compile(translate(pattern)) for pattern in (*self.patterns, *self.optional)}
         self._match: dict[str, tuple[str, ...]] = {}
 
     def matching(self, name: str) -> tuple[str, ...]:
@@ -101,17 +102,18 @@ def wanted(*names: str) -> bool:
 
 
 @contextmanager
-def capture(*patterns: str) -> Iterator[dict[str, Tensor]]:
+def capture(*patterns: str, optional: Sequence[str] = ()) -> Iterator[dict[str, Tensor]]:
     """Hold the tensors of one pass: `with capture("blocks.*.attn.q") as found: model(ids)`.
 
-    Patterns are shell patterns over full site names. `found` maps names to the tensors themselves, with
-    their batch dimension, detached and not copied: no code changes a tensor in place after its site.
+    Patterns are shell patterns over full site names; the optional ones may fit nothing. `found` maps names to the
+    tensors themselves, with their batch dimension, detached and not copied: no code changes a tensor in place after
+    its site.
     Captures nest and are local to the thread (and asyncio task).
 
     Raises SiteError when a pattern fits no site of the pass (it names near ones), or when a second pass
     runs within the same capture.
     """
-    watch, found = _Watch(patterns), {}
+    watch, found = _Watch(patterns, tuple(optional)), {}
     active = _active.get() or _Active()
     token = _active.set(_Active((*active.captures, (watch, found)), active.edits))
     try:
@@ -138,3 +140,13 @@ def edit(functions: Mapping[str, Edit]) -> Iterator[None]:
     finally:
         _active.reset(token)
     watch.refuse_unmatched()
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Within it, passes are nobody's: no capture holds them and no edit changes them."""
+    token = _active.set(None)
+    try:
+        yield
+    finally:
+        _active.reset(token)

@@ -44,10 +44,15 @@ def named(name: str, length: int, device: torch.device | None = None) -> Tensor:
 
     Raises MaskError for a name that is not in `NAMES`.
     """
+    positions = torch.arange(length, device=device)
+    return between(name, positions, positions)
+
+
+def between(name: str, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """The mask of that name between any positions. (T,), (S,) -> (T, S) booleans; MaskError as `named`."""
     if name not in NAMES:
         raise MaskError(f"There is no mask '{name}'. Choose one of: {', '.join(NAMES)}.")
-    positions = torch.arange(length, device=device)
-    return {"causal": causal, "bidirectional": bidirectional}[name](positions, positions)
+    return {"causal": causal, "bidirectional": bidirectional}[name](query_positions, key_positions)
 
 
 def with_padding(mask: Tensor, real: Tensor) -> Tensor:

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.shapes import Node
+from viz_model.nodes import Node
 from viz_model.trace import Trace
 
-PER_HEAD = ("attn.raw", "attn.scores", "attn.weights")
+PER_HEAD = ("raw", "scores", "weights")
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,19 @@ def statistics(parts: Iterable[Tensor]) -> Statistics:
 class NodeValues:
     """The tensor of one node in the pass of a trace, as matrices of two axes.
 
-    What the trace does not hold is captured in a pass of the same ids and mask, on the same path; scores and
+    What the trace does not hold is captured in a pass of the same ids and masks, on the same path; scores and
     weights of long prompts are derived a head at a time, so that they are never all there at once.
     """
 
     def __init__(self, model: Model, trace: Trace, node: Node):
-        self.trace, self.node = trace, node
+        self.trace, self.node = trace.of(node.part), node
         self._whole = None if self.derived else _without_batch(node, node_tensor(model, trace, node))
         self.statistics = statistics(self.matrices())
 
     @property
     def derived(self) -> bool:
         """Whether it is worked out from the held q, k and mask."""
-        return self.node.local in PER_HEAD and not self.trace.stored
+        return _within(self.node) in PER_HEAD and not self.trace.stored
 
     @property
     def heads(self) -> int:
@@ -66,8 +66,7 @@ class NodeValues:
     def matrix(self, head: int = 0) -> Tensor:
         """The values of one head (query head or key/value head), or of all: (rows, columns); ids are (1,T)."""
         if self.derived:
-            read = {"attn.raw": self.trace.raw, "attn.scores": self.trace.scores, "attn.weights": self.trace.weights}
-            return read[self.node.local](int(self.node.name.split(".")[1]), head)
+            return getattr(self.trace, _within(self.node))(self.node.layer, head)
         return self._whole[head] if self.heads > 1 or self._whole.dim() == 3 else self._whole
 
     def matrices(self) -> Iterator[Tensor]:
@@ -77,26 +76,41 @@ class NodeValues:
 @torch.inference_mode()
 def node_tensor(model: Model, trace: Trace, node: Node) -> Tensor:
     """The whole tensor of a node, with its batch axis where it has one; `shape` is `node.shape`."""
-    if node.name == "ids":
-        return torch.tensor([trace.ids])
-    if node.local == "attn.mask":
-        return trace.mask(_layer(node))
-    if node.local == "attn.joined":  # the heads of `mixed` side by side
-        return trace.mixed(_layer(node)).transpose(0, 1).flatten(-2)[None]
-    if node.local == "attn.mixed":
-        return trace.mixed(_layer(node))[None]
-    if node.name in trace.tensors and node.name != "logits":
-        return trace[node.name][None]
-    same_path = ("*.attn.weights",) if trace.stored else ()
-    with capture(node.name, *same_path) as found:
+    seen, within = trace.of(node.part), _within(node)
+    if node.local == "ids":
+        return torch.tensor([seen.ids])
+    if within == "mask":
+        return seen.mask(node.layer)
+    if within == "joined":  # the heads of `mixed` side by side
+        return seen.mixed(node.layer).transpose(0, 1).flatten(-2)[None]
+    if within == "mixed":
+        return seen.mixed(node.layer)[None]
+    name = node.inputs["encoder_end"] if node.local == "memory" else node.name
+    if name in trace.tensors and name != "logits":
+        return trace[name][None]
+    return _captured(model, trace, name)
+
+
+def _captured(model: Model, trace: Trace, name: str) -> Tensor:
+    """What another pass over the same ids, under the same masks and on the same path, has at that site."""
+    masks, given = {part: trace.of(part).mask(0) for part in trace.config.parts}, {}
+    if trace.source is not None:
+        given["source"] = torch.tensor([trace.source.ids])
+    same_path = ("*.weights",) if trace.stored else ()
+    with capture(name, *same_path) as found:
         model.transformer(
-            torch.tensor([trace.ids]), mask=trace.mask(0), logits="all" if node.name == "logits" else "last"
+            torch.tensor([trace.read.ids]),
+            mask=masks if given else masks["self"],
+            logits="all" if name == "logits" else "last",
+            **given,
         )
-    return found[node.name]
+    return found[name]
 
 
-def _layer(node: Node) -> int:
-    return int(node.name.split(".")[1])
+def _within(node: Node) -> str:
+    """ "attn.raw" and "cross.raw" -> "raw"; "" for what is in no attention."""
+    half, _, name = node.local.partition(".")
+    return name if half in ("attn", "cross") else ""
 
 
 def _without_batch(node: Node, tensor: Tensor) -> Tensor:

@@ -1,223 +1,237 @@
-"""The tensor contract: every tensor of a pass as a record, its axes, sizes, parameters and the line that makes it.
+"""The tensor contract: every tensor of a pass as a record, in the order of the pass; see `nodes`.
 
-Vaswani et al. 2017, "Attention Is All You Need", §3; the variants are those of `TransformerConfig`. Letters: B batch,
-T queries, S keys (S = T where a prompt reads itself), C width, H heads, G key/value heads, D = C/H, V vocabulary,
-F feed-forward width; "context" is the longest prompt that learned positions reach.
+Vaswani et al. 2017, "Attention Is All You Need", §3; the variants are those of `TransformerConfig`. part: of an
+encoder-decoder, which stack is meant: "encoder", whose T tokens are the source, or "decoder" (or "cross"), which reads
+a source of `source` tokens besides.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Mapping
 
+from viz_model.nodes import Maker, Node, sizes
 from viz_model.transformer import TransformerConfig
 
+__all__ = ["Node", "all_nodes", "block_nodes", "outer_nodes", "sizes"]
+
 STREAM = ("B", "T", "C")
-NORMS = {"layer": ("weight", "bias"), "rms": ("weight",)}
 ACTIVATIONS = {
     "gelu": "F.gelu({up})",
     "gelu-tanh": 'F.gelu({up}, approximate="tanh")',
     "relu": "F.relu({up})",
     "swiglu": "F.silu({gate}) * {up}",
 }
-MASKS = {
-    "causal": "torch.ones(T, T, dtype=torch.bool).tril()",
-    "bidirectional": "torch.ones(T, T, dtype=torch.bool)",
-}
 CHOSEN = "chosen_mask  # as it was chosen"
-VARIABLES = {"embed.tokens": "tokens", "embed.positions": "positions", "ffn.out": "ffn_out"}
+MASKS = {
+    "causal": "torch.ones(T, {keys}, dtype=torch.bool).tril()",
+    "bidirectional": "torch.ones(T, {keys}, dtype=torch.bool)",
+}
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A learned tensor: its name in the model, its axes ("G·D" is G times D) and sizes."""
-
-    name: str
-    axes: tuple[str, ...]
-    shape: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        return prod(self.shape)
-
-
-@dataclass(frozen=True)
-class Node:
-    """One tensor of a pass.
-
-    name: its hook site; "ids" and "blocks.{l}.attn.joined" have none, for they need none to be known.
-    line: the PyTorch that makes it, as one would write it. It runs where `model` is the Transformer, torch,
-    torch.nn.functional as F, math, the letters as numbers, and what `inputs` says: a variable's name -> its node.
-    parameters: those that the line reads and that no node before has counted, so that sums over nodes are right.
-    number_bytes: 4 for float32, 8 for ids, 1 for booleans.
-    kept: how many numbers a pass that keeps every tensor keeps for this one: none where it is another node's tensor
-    under a second name, and the positions of one prompt, which all prompts share.
-    tied: a parameter that the line reads and that a node before has counted.
-    """
-
-    name: str
-    title: str
-    axes: tuple[str, ...]
-    shape: tuple[int, ...]
-    line: str
-    inputs: dict[str, str]
-    parameters: tuple[Parameter, ...] = ()
-    number_bytes: int = 4
-    kept: int = 0
-    tied: Parameter | None = None
-
-    @property
-    def local(self) -> str:
-        """The name within its block, such as "attn.q"."""
-        return local_name(self.name)
-
-    @property
-    def count(self) -> int:
-        """How many numbers it holds."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.count * self.number_bytes
-
-    @property
-    def n_parameters(self) -> int:
-        return sum(parameter.count for parameter in self.parameters)
-
-
-def local_name(site: str) -> str:
-    """ "blocks.2.attn.q" -> "attn.q"; other names stay."""
-    return site.split(".", 2)[2] if site.startswith("blocks.") else site
-
-
-def sizes(config: TransformerConfig, length: int, batch: int = 1) -> dict[str, int]:
-    """The number of each letter for a pass over `batch` prompts of `length` tokens."""
-    return {
-        "B": batch,
-        "T": length,
-        "S": length,
-        "C": config.d_model,
-        "H": config.n_heads,
-        "G": config.n_kv_heads,
-        "D": config.d_head,
-        "L": config.n_layers,
-        "V": config.vocab_size,
-        "F": config.d_ff,
-    }
-
-
-def outer_nodes(config: TransformerConfig, length: int, batch: int = 1) -> list[Node]:
-    """What stands before and after the blocks, in the order of the pass."""
-    make = _Maker(config, length, batch)
+def outer_nodes(
+    config: TransformerConfig, length: int, batch: int = 1, *, part: str = "self", source: int = 0
+) -> list[Node]:
+    """What stands before and after the blocks, in the order of the pass; the last ones end the stack."""
+    make = Maker(config, length, batch, part, source)
+    rows = make.matrix("tokens.weight", "V", "C", shared=True)
+    counted = part in ("self", "encoder")  # the decoder reads the table of the encoder
+    words = "target_ids" if part in ("decoder", "cross") else "prompt_ids"
     nodes = [
-        make("ids", "token ids", ("B", "T"), "torch.tensor([prompt_ids])", number_bytes=8),
+        make("ids", "token ids", ("B", "T"), f"torch.tensor([{words}])", number_bytes=8),
         make(
-            "embed.tokens", "token rows", STREAM, "model.tokens(ids)", ["ids"], [make.matrix("tokens.weight", "V", "C")]
+            "embed.tokens", "token rows", STREAM, "model.tokens(ids)", ["ids"],
+            [rows] if counted else [], tied=None if counted else rows,
         ),
-    ]
-    added = "tokens"
+    ]  # fmt: skip
+    added = "tokens * math.sqrt(C)" if config.embedding_scale else "tokens"
     if config.position in ("learned", "sinusoidal"):
         learned = config.position == "learned"
-        table = "model.positions.weight" if learned else "model.position_table"
+        table = f"{make.model}.positions.weight" if learned else f"{make.model}.position_table"
         own = [make.matrix("positions.weight", "context", "C")] if learned else []
-        line, rows = f"{table}[:T].expand(B, T, C)", length * config.d_model
-        nodes.append(make("embed.positions", "position rows", STREAM, line, [], own, kept=rows))
-        added = "tokens + positions"
-    inputs = [node.name for node in nodes[1:]]
+        line, kept = f"{table}[:T].expand(B, T, C)", length * config.d_model
+        nodes.append(make("embed.positions", "position rows", STREAM, line, [], own, kept=kept))
+        added += " + positions"
+    inputs = [node.local for node in nodes[1:]]
     if config.embedding_norm:
         own = make.norm("embedding_norm")
-        nodes.append(make("embed", "embedding", STREAM, f"model.embedding_norm({added})", inputs, own))
+        nodes.append(make("embed", "embedding", STREAM, f"{make.model}.embedding_norm({added})", inputs, own))
     else:
         nodes.append(make("embed", "embedding", STREAM, added, inputs))
-    end = f"blocks.{config.n_layers - 1}.resid_post"
+    end = {"stream": f"{config.block_name(part, config.layers_of(part) - 1)}.resid_post"}
+    title = "encoder's end" if part == "encoder" else "final norm"
     if config.norm_place == "pre":
-        own = make.norm("final_norm")
-        nodes.append(make("final_norm", "final norm", STREAM, "model.final_norm(stream)", {"stream": end}, own))
+        nodes.append(
+            make("final_norm", title, STREAM, f"{make.model}.final_norm(stream)", end, make.norm("final_norm"))
+        )
     else:  # the last block ends with a norm
-        nodes.append(make("final_norm", "final norm", STREAM, "stream", {"stream": end}))
-    axes = ("B", "T", "V")
-    if config.tied_unembedding:
-        line, rows = "F.linear(final_norm, model.tokens.weight)", make.matrix("tokens.weight", "V", "C")
-        return [*nodes, make("logits", "logits", axes, line, ["final_norm"], tied=rows)]
-    own = [make.matrix("unembedding.weight", "V", "C")]
-    return [*nodes, make("logits", "logits", axes, "model.unembedding(final_norm)", ["final_norm"], own)]
+        nodes.append(make("final_norm", title, STREAM, "stream", end))
+    return nodes if part == "encoder" else [*nodes, _logits(make)]
+
+
+def _logits(make: Maker) -> Node:
+    axes, inputs = ("B", "T", "V"), {"final_norm": f"{make.stack}final_norm"}
+    if make.config.tied_unembedding:
+        rows = make.matrix("tokens.weight", "V", "C", shared=True)
+        return make("logits", "logits", axes, "F.linear(final_norm, model.tokens.weight)", inputs, tied=rows)
+    own = [make.matrix("unembedding.weight", "V", "C", shared=True)]
+    return make("logits", "logits", axes, "model.unembedding(final_norm)", inputs, own)
 
 
 def block_nodes(
-    config: TransformerConfig, layer: int, length: int, batch: int = 1, mask: str | None = None
+    config: TransformerConfig,
+    layer: int,
+    length: int,
+    batch: int = 1,
+    masks: Mapping[str, str] | None = None,
+    *,
+    part: str = "self",
+    source: int = 0,
 ) -> list[Node]:
-    """Every tensor of one block, in the order of the pass. mask: the name of the pass's mask; None is the model's."""
-    make = _Maker(config, length, batch, layer)
-    before = f"blocks.{layer - 1}.resid_post" if layer else "embed"
+    """Every tensor of one block, in the order of the pass.
+
+    masks: the name of each part's mask in the pass; those of the model where it is left out.
+    """
+    make, named = Maker(config, length, batch, part, source, layer), masks or {}
+    stack = {"cross": "decoder"}.get(part, part)
+    before = f"{config.block_name(part, layer - 1)}.resid_post" if layer else f"{make.stack}embed"
     nodes = [make("resid_pre", "stream in", STREAM, "stream", {"stream": before})]
-    pre = config.norm_place == "pre"
-    if pre:
-        nodes.append(
-            make("norm1", "norm 1", STREAM, f"{make.path}.norm1(resid_pre)", ["resid_pre"], make.norm("norm1"))
-        )
-    nodes += _attention(make, "norm1" if pre else "resid_pre", mask or config.mask)
-    nodes += _half(make, "norm1", "resid_pre", "attn.out", "resid_mid", "stream midway")
-    if pre:
-        nodes.append(
-            make("norm2", "norm 2", STREAM, f"{make.path}.norm2(resid_mid)", ["resid_mid"], make.norm("norm2"))
-        )
-    nodes += _feed_forward(make, "norm2" if pre else "resid_mid")
-    # after a post-norm half the norm is the stream itself
-    return nodes + _half(make, "norm2", "resid_mid" if pre else "norm1", "ffn.out", "resid_post", "stream out")
+    last, has_cross = "resid_mid" if config.d_ff else "resid_post", stack == "decoder"
+    after_self = "resid_self" if has_cross else last
+    mask = named.get(stack, config.mask_of(stack))
+    nodes += _half(make, "norm1", "resid_pre", after_self, lambda read: _attention(make, "attn", read, mask))
+    if has_cross:
+        mask = named.get("cross", config.mask_of("cross"))
+        nodes += _half(make, "norm_cross", "resid_self", last, lambda read: _cross_attention(make, read, mask))
+    if config.d_ff:
+        nodes += _half(make, "norm2", "resid_mid", "resid_post", lambda read: _feed_forward(make, read))
+    return nodes
 
 
-def all_nodes(config: TransformerConfig, length: int, batch: int = 1, mask: str | None = None) -> list[Node]:
-    """Every tensor of a pass, in its order."""
-    outer = outer_nodes(config, length, batch)
-    blocks = [node for layer in range(config.n_layers) for node in block_nodes(config, layer, length, batch, mask)]
-    return [*outer[:-2], *blocks, *outer[-2:]]
+def all_nodes(
+    config: TransformerConfig,
+    length: int,
+    batch: int = 1,
+    masks: Mapping[str, str] | None = None,
+    *,
+    source: int = 0,
+) -> list[Node]:
+    """Every tensor of a pass, in its order; of an encoder-decoder first the encoder's."""
+    nodes = []
+    for part in config.parts[:2]:
+        own = source if part == "encoder" else length
+        across = {"part": part, "source": source if part == "decoder" else 0}
+        outer = outer_nodes(config, own, batch, **across)
+        ends = 1 if part == "encoder" else 2
+        blocks = [block_nodes(config, layer, own, batch, masks, **across) for layer in range(config.layers_of(part))]
+        nodes += [*outer[:-ends], *(node for block in blocks for node in block), *outer[-ends:]]
+    return nodes
 
 
-def _attention(make: "_Maker", read: str, mask: str) -> list[Node]:
-    config, path = make.config, f"{make.path}.attn"
-    rotary = config.position == "rotary"
-    nodes, turned = [], []
-    for letter, word, heads in (("q", "query", "H"), ("k", "key", "G"), ("v", "value", "G")):
-        title = f"{letter.upper()} {'queries' if letter == 'q' else word + 's'}"
-        axes = ("B", heads, "T" if letter == "q" else "S", "D")
-        line = f"{path}.{word}({read}).unflatten(-1, ({heads}, D)).transpose(1, 2)"
-        own = make.linear(f"attn.{word}", "C" if letter == "q" else make.kv_width, "C")
-        if rotary and letter != "v":
-            nodes.append(make(f"attn.{letter}_pre", f"{letter.upper()} unrotated", axes, line, [read], own))
-            angles = f"rotary_angles(torch.arange(T), D, {config.rotary_base})"
-            line = f'rotate({letter}_pre, {angles}, "{config.rotary_pairs}")'
-            turned.append(make(f"attn.{letter}", title, axes, line, [f"attn.{letter}_pre"]))
-        else:
-            turned.append(make(f"attn.{letter}", title, axes, line, [read], own))
+NORM_TITLES = {"norm1": "norm 1", "norm_cross": "norm of cross", "norm2": "norm 2"}
+STREAM_TITLES = {
+    "resid_self": "stream after self",
+    "resid_mid": "stream midway",
+    "resid_post": "stream out",
+}
+
+
+def _half(make: Maker, norm: str, stream: str, after: str, branch) -> list[Node]:
+    """A branch of the stream, and the stream with it added. Pre-norm: it reads a norm; post-norm: one follows."""
+    title, line = NORM_TITLES[norm], f"{make.path}.{norm}"
+    if make.config.norm_place == "pre":
+        read = make(norm, title, STREAM, f"{line}({stream})", [stream], make.norm(norm))
+        nodes = branch(norm)
+        out = nodes[-1].local
+        added = make(after, STREAM_TITLES[after], STREAM, f"{stream} + {_name(nodes[-1])}", [stream, out])
+        return [read, *nodes, added]
+    # the stream of a post-norm block is the norm before, under a second name
+    nodes = branch(stream)
+    own, expression = make.norm(norm), f"{line}({stream} + {_name(nodes[-1])})"
+    return [
+        *nodes,
+        make(norm, title, STREAM, expression, [stream, nodes[-1].local], own),
+        make(after, STREAM_TITLES[after], STREAM, norm, [norm]),
+    ]
+
+
+def _name(node: Node) -> str:
+    """The variable that the node's line makes."""
+    return node.line.partition(" = ")[0]
+
+
+def _attention(make: Maker, name: str, read: str, mask: str) -> list[Node]:
+    keys = make.keys
+    nodes = [
+        *_projected(make, name, "q", read, [read], "T"),
+        *_projected(make, name, "k", read, [read], keys),
+        *_projected(make, name, "v", read, [read], keys),
+    ]
+    before = [node for node in nodes if node.local.endswith("_pre")]  # in the order of the pass
+    return [*before, *(node for node in nodes if node not in before), *_scores_and_mix(make, name, keys, mask)]
+
+
+def _cross_attention(make: Maker, read: str, mask: str) -> list[Node]:
+    """Queries of the decoder's stream, keys and values of the encoder's end."""
+    memory = make("memory", "encoder's end", ("B", "S", "C"), "encoder_end", {"encoder_end": "encoder.final_norm"})
+    return [
+        memory,
+        *_projected(make, "cross", "q", read, [read], "T"),
+        *_projected(make, "cross", "k", "memory", ["memory"], "S"),
+        *_projected(make, "cross", "v", "memory", ["memory"], "S"),
+        *_scores_and_mix(make, "cross", "S", mask),
+    ]
+
+
+def _projected(make: Maker, name: str, letter: str, read: str, inputs: list[str], tokens: str) -> list[Node]:
+    """Queries, keys or values of every head; rotated where positions are."""
+    config, word = make.config, {"q": "query", "k": "key", "v": "value"}[letter]
+    heads = "H" if letter == "q" else "G"
+    title = f"{letter.upper()} {'queries' if letter == 'q' else word + 's'}"
+    axes = ("B", heads, tokens, "D")
+    line = f"{make.path}.{name}.{word}({read}).unflatten(-1, ({heads}, D)).transpose(1, 2)"
+    own = make.linear(f"{name}.{word}", "C" if letter == "q" else make.kv_width, "C")
+    if config.position != "rotary" or letter == "v" or name == "cross":
+        return [make(f"{name}.{letter}", title, axes, line, inputs, own)]
+    angles = f"rotary_angles(torch.arange(T), D, {config.rotary_base})"
+    turned = f'rotate({letter}_pre, {angles}, "{config.rotary_pairs}")'
+    return [
+        make(f"{name}.{letter}_pre", f"{letter.upper()} unrotated", axes, line, inputs, own),
+        make(f"{name}.{letter}", title, axes, turned, [f"{name}.{letter}_pre"]),
+    ]
+
+
+def _scores_and_mix(make: Maker, name: str, keys: str, mask: str) -> list[Node]:
+    config = make.config
     key, value = ("k", "v")
     if config.n_kv_heads != config.n_heads:  # each key/value head serves H/G query heads
         key, value = (f"{name}.repeat_interleave(H // G, dim=1)" for name in "kv")
-    square = ("B", "H", "T", "S")
+    cells = ("B", "H", "T", keys)
     # heads side by side are a copy, unless there is nothing to put side by side
     joined = 0 if 1 in (config.n_heads, config.d_head, make.sizes["T"]) else None
     softmax = "scores.masked_fill(~mask, -torch.inf).softmax(-1)"
     if mask not in MASKS:
         softmax += ".nan_to_num()  # 0 where a row may read nothing"
+    allowed = MASKS.get(mask, CHOSEN).format(keys=keys)
+    q, k, v, raw, scores, masked, weights, mixed, side_by_side = (
+        f"{name}.{one}" for one in ("q", "k", "v", "raw", "scores", "mask", "weights", "mixed", "joined")
+    )
     return [
-        *nodes,
-        *turned,
-        make("attn.raw", "QKᵀ", square, f"q @ {key}.transpose(-1, -2)", ["attn.q", "attn.k"]),
-        make("attn.scores", "scores QKᵀ/√D", square, "raw / math.sqrt(D)", ["attn.raw"]),
-        make("attn.mask", "mask, booleans", ("T", "S"), MASKS.get(mask, CHOSEN), number_bytes=1),
-        make("attn.weights", "weights A", square, softmax, ["attn.scores", "attn.mask"]),
-        make("attn.mixed", "mixed A·V", ("B", "H", "T", "D"), f"weights @ {value}", ["attn.weights", "attn.v"]),
-        make("attn.joined", "concatenated", STREAM, "mixed.transpose(1, 2).flatten(-2)", ["attn.mixed"], kept=joined),
+        make(raw, "QKᵀ", cells, f"q @ {key}.transpose(-1, -2)", [q, k]),
+        make(scores, "scores QKᵀ/√D", cells, "raw / math.sqrt(D)", [raw]),
+        make(masked, "mask, booleans", ("T", keys), allowed, number_bytes=1),
+        make(weights, "weights A", cells, softmax, [scores, masked]),
+        make(mixed, "mixed A·V", ("B", "H", "T", "D"), f"weights @ {value}", [weights, v]),
+        make(side_by_side, "concatenated", STREAM, "mixed.transpose(1, 2).flatten(-2)", [mixed], kept=joined),
         make(
-            "attn.out",
-            "attention out",
+            f"{name}.out",
+            "cross out" if name == "cross" else "attention out",
             STREAM,
-            f"{path}.output(joined)",
-            ["attn.joined"],
-            make.linear("attn.output", "C", "C"),
+            f"{make.path}.{name}.output(joined)",
+            [side_by_side],
+            make.linear(f"{name}.output", "C", "C"),
         ),
     ]
 
 
-def _feed_forward(make: "_Maker", read: str) -> list[Node]:
+def _feed_forward(make: Maker, read: str) -> list[Node]:
     path, gated = f"{make.path}.ffn", make.config.activation == "swiglu"
     line = ACTIVATIONS[make.config.activation].format(up=f"{path}.up({read})", gate=f"{path}.gate({read})")
     own = [*(make.linear("ffn.gate", "F", "C") if gated else []), *make.linear("ffn.up", "F", "C")]
@@ -226,65 +240,3 @@ def _feed_forward(make: "_Maker", read: str) -> list[Node]:
         make("ffn.hidden", "FFN hidden", ("B", "T", "F"), line, [read], own),
         make("ffn.out", "FFN out", STREAM, f"{path}.down(hidden)", ["ffn.hidden"], down),
     ]
-
-
-def _half(make: "_Maker", norm: str, stream: str, branch: str, after: str, title: str) -> list[Node]:
-    """A branch added to the stream; in a post-norm block the norm follows, and is the stream."""
-    variable = VARIABLES.get(branch, "out")
-    if make.config.norm_place == "pre":
-        return [make(after, title, STREAM, f"{stream} + {variable}", [stream, branch])]
-    line = f"{make.path}.{norm}({stream} + {variable})"
-    words = f"norm {norm[-1]}"
-    return [
-        make(norm, words, STREAM, line, [stream, branch], make.norm(norm)),
-        make(after, title, STREAM, norm, [norm]),
-    ]
-
-
-class _Maker:
-    """Makes nodes of one block (or of none) with the sizes of one pass."""
-
-    def __init__(self, config: TransformerConfig, length: int, batch: int, layer: int | None = None):
-        self.config = config
-        self.prefix = "" if layer is None else f"blocks.{layer}."
-        self.path = f"model.blocks[{layer}]"
-        self.sizes = sizes(config, length, batch) | {"context": config.context_length}
-        self.sizes["G·D"] = config.n_kv_heads * config.d_head
-        self.kv_width = "C" if config.n_kv_heads == config.n_heads else "G·D"
-
-    def __call__(
-        self,
-        name: str,
-        title: str,
-        axes: tuple[str, ...],
-        expression: str,
-        inputs: Sequence[str] | dict[str, str] = (),
-        parameters: Sequence[Parameter] = (),
-        number_bytes: int = 4,
-        kept: int | None = None,
-        tied: Parameter | None = None,
-    ) -> Node:
-        if not isinstance(inputs, dict):
-            inputs = {
-                _variable(local_name(one)): one if one.startswith("blocks.") else self.prefix + one for one in inputs
-            }
-        shape = tuple(self.sizes[axis] for axis in axes)
-        line = f"{_variable(name)} = {expression}"
-        if kept is None:  # a line that is a name alone makes nothing
-            kept = 0 if expression.isidentifier() else prod(shape)
-        return Node(self.prefix + name, title, axes, shape, line, inputs, tuple(parameters), number_bytes, kept, tied)
-
-    def matrix(self, name: str, *axes: str) -> Parameter:
-        return Parameter(self.prefix + name, axes, tuple(self.sizes[axis] for axis in axes))
-
-    def linear(self, name: str, out: str, into: str) -> list[Parameter]:
-        """Weight and bias as `nn.Linear` keeps them: (out, in) and (out)."""
-        bias = [self.matrix(f"{name}.bias", out)] if self.config.bias else []
-        return [self.matrix(f"{name}.weight", out, into), *bias]
-
-    def norm(self, name: str) -> list[Parameter]:
-        return [self.matrix(f"{name}.{kind}", "C") for kind in NORMS[self.config.norm]]
-
-
-def _variable(name: str) -> str:
-    return VARIABLES.get(name, name.rpartition(".")[2])

@@ -36,13 +36,15 @@ def span(sampled: Sampled, token_id: int) -> tuple[float, float]:
     return (float(running[place - 1]) if place else 0.0, float(running[place]))
 
 
-def assembled_weights(steps: Sequence[Step], layer: int, head: int) -> Tensor:
-    """The rows of all passes below one another: (S,S), S the tokens read by the last step; 0 above the diagonal.
+def assembled_weights(steps: Sequence[Step], layer: int, head: int, part: str | None = None) -> Tensor:
+    """The rows of all passes below one another: (T,S), T the tokens read by the last step.
 
-    It is what one pass over all S tokens computes, and what the cache saves computing again.
+    S is T, and 0 above the diagonal; with part "cross" S is that of the source. It is what one pass over all T tokens
+    computes, and what the cache saves computing again.
     """
-    length = steps[-1].read
-    whole = torch.zeros(length, length)
+    length, source = steps[-1].read, len(steps[-1].source)
+    whole = torch.zeros(length, source if part == "cross" else length)
     for step in steps:
-        whole[step.read - step.queries : step.read, : step.read] = step.weights(layer, head)
+        rows = step.weights(layer, head, part)  # (queries, S)
+        whole[step.read - step.queries : step.read, : rows.shape[-1]] = rows
     return whole

@@ -1,49 +1,130 @@
 """Trace: what one forward pass left behind, and what can be derived from it."""
 
 import difflib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from viz_model.attention import attention_weights, mix, raw_scores
+from viz_model.attention import Equation, attention_weights, mix, raw_scores, softmax_input
 from viz_model.errors import VizError
-from viz_model.transformer.config import TransformerConfig
+from viz_model.layout import Layout
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A text as a model reads it: ids and the bytes of each."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[bytes, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The bytes as text; those that are no complete character become U+FFFD."""
+        return tuple(piece.decode(errors="replace") for piece in self.pieces)
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The tensors of one pass over one prompt, without the batch dimension.
+    """The tensors of one pass over one prompt, without the batch dimension, seen through one of its parts.
+
+    A model of one stack has the part "self". An encoder-decoder has "encoder" (the source reads itself), "decoder"
+    (what the decoder reads, itself) and "cross" (this reads the source); `of` gives the same pass through another one.
+    q, k, v, scores … speak of the part: T are its queries, S its keys, whose number differs in "cross".
 
     `stored` says whether raw scores, scores, weights and mixed values of every head were kept as they were
     computed. If not (long prompts, see `Model.trace`), they are worked out from q, k, v and mask, one head at a
     time, by the very functions that the pass uses. Tensors are read-only: made in torch's inference mode, they
     refuse to be written to.
 
-    ids, tokens: T of each; mask_name: which mask was used; own_mask: whether it is the model's own.
+    read: what the stack that makes the logits reads; source: what the encoder reads, None where there is none.
+    mask_names: which mask was used in each part. equation_of: that of an attention, by the name of its hook sites.
     """
 
-    config: TransformerConfig
-    ids: tuple[int, ...]
-    tokens: tuple[str, ...]
-    token_bytes: tuple[bytes, ...]
-    mask_name: str
+    config: Layout
+    part: str
+    read: Tokens
+    source: Tokens | None
+    mask_names: Mapping[str, str]
     tensors: dict[str, Tensor]
     unembed: Callable[[Tensor], Tensor]
+    equation_of: Callable[[str], Equation]
+
+    def of(self, part: str) -> "Trace":
+        """The same pass through another part. Raises VizError for a part that the model does not have."""
+        if part not in self.config.parts:
+            raise VizError(f"There is no part '{part}': this model has {', '.join(self.config.parts)}.")
+        return replace(self, part=part)
+
+    def renamed(self, mask_name: str) -> "Trace":
+        """The same with another name for the mask of this part, as a person called it."""
+        return replace(self, mask_names={**self.mask_names, self.part: mask_name})
+
+    @property
+    def queries(self) -> Tokens:
+        """The T tokens that ask."""
+        return self.source if self.part == "encoder" else self.read
+
+    @property
+    def keys(self) -> Tokens:
+        """The S tokens that are read."""
+        return self.source if self.part in ("encoder", "cross") else self.read
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return self.queries.ids
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.queries.texts
+
+    @property
+    def token_bytes(self) -> tuple[bytes, ...]:
+        return self.queries.pieces
 
     @property
     def length(self) -> int:
-        """T, the number of tokens."""
-        return len(self.ids)
+        """T, the number of queries."""
+        return len(self.queries)
+
+    @property
+    def key_ids(self) -> tuple[int, ...]:
+        return self.keys.ids
+
+    @property
+    def key_tokens(self) -> tuple[str, ...]:
+        return self.keys.texts
+
+    @property
+    def key_token_bytes(self) -> tuple[bytes, ...]:
+        return self.keys.pieces
+
+    @property
+    def key_length(self) -> int:
+        """S, the number of keys."""
+        return len(self.keys)
+
+    @property
+    def n_layers(self) -> int:
+        """L, the layers that have this attention."""
+        return self.config.layers_of(self.part)
 
     @property
     def stored(self) -> bool:
-        return "blocks.0.attn.weights" in self.tensors
+        return f"{self.config.attention_name(self.part, 0)}.weights" in self.tensors
+
+    @property
+    def mask_name(self) -> str:
+        return self.mask_names[self.part]
 
     @property
     def own_mask(self) -> bool:
-        return self.mask_name == self.config.mask
+        """Whether every part has the mask that it is made for."""
+        return all(name == self.config.mask_of(part) for part, name in self.mask_names.items())
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +139,12 @@ class Trace:
         except KeyError as error:
             near = ", ".join(difflib.get_close_matches(site, self.tensors, n=4, cutoff=0.0))
             raise VizError(f"This trace does not hold '{site}'. Near names that it holds: {near}.") from error
+
+    def site(self, name: str, layer: int | None = None) -> str:
+        """The full name of a site of this part: "resid_post" of a layer, "embed" or "final_norm" of its stack."""
+        if layer is None:
+            return self.config.stack_name(self.part) + name
+        return f"{self.config.block_name(self.part, layer)}.{name}"
 
     def q(self, layer: int) -> Tensor:
         """Queries as they enter the product: (H,T,D)."""
@@ -82,7 +169,7 @@ class Trace:
 
     def mask(self, layer: int) -> Tensor:
         """Booleans (T,S), True where a query may attend."""
-        return self._attention(layer, "mask").expand(1, 1, self.length, self.length)[0, 0]
+        return self._attention(layer, "mask").expand(1, 1, self.length, self.key_length)[0, 0]
 
     @torch.inference_mode()
     def raw(self, layer: int, head: int) -> Tensor:
@@ -97,37 +184,60 @@ class Trace:
         """QKᵀ/√D of one head, before the mask: (T,S)."""
         if self.stored:
             return self._attention(layer, "scores")[self._head(head)]
-        return self.raw(layer, head) * self.scale
+        return self.raw(layer, head) * self.equation(layer).scale
 
     @torch.inference_mode()
     def weights(self, layer: int, head: int) -> Tensor:
-        """softmax(scores + M) of one head: (T,S); rows sum to 1, or are 0 where nothing may be read."""
+        """softmax(softmax_input + M) of one head: (T,S); rows sum to 1, or are 0 where nothing may be read.
+
+        With a sink they sum to less: the sink takes the rest.
+        """
         if self.stored:
             return self._attention(layer, "weights")[self._head(head)]
-        return attention_weights(self.scores(layer, head), self.mask(layer))
+        return attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
 
-    @property
-    def scale(self) -> float:
-        """1/√D, what QKᵀ is multiplied with."""
-        return self.config.d_head**-0.5
+    @torch.inference_mode()
+    def softmax_input(self, layer: int, head: int) -> Tensor:
+        """What M is added to: the scores, capped and with the bias added where the model does so: (T,S)."""
+        return softmax_input(self.scores(layer, head), self.bias(layer, head), self.equation(layer).softcap)
+
+    def bias(self, layer: int, head: int) -> Tensor | None:
+        """What is added to the scores of one head besides the mask: (T,S); None where nothing is."""
+        name = f"{self.config.attention_name(self.part, layer)}.bias"
+        if name not in self.tensors:
+            return None
+        whole = (1, self.config.n_heads, self.length, self.key_length)
+        return self.tensors[name].expand(whole)[0, self._head(head)]
+
+    def sink(self, layer: int, head: int) -> Tensor | None:
+        """The further score in each row's softmax, a single number; None where there is none."""
+        name = f"{self.config.attention_name(self.part, layer)}.sinks"
+        return self.tensors[name][self._head(head)] if name in self.tensors else None
+
+    def equation(self, layer: int) -> Equation:
+        """What of the equation is the same for all heads of a layer."""
+        return self.equation_of(self.config.attention_name(self.part, layer))
 
     @property
     def logits(self) -> Tensor:
-        """Logits of the last position: (V,)."""
-        return self.tensors["logits"]
+        """Logits of the last position: (V,). Raises VizError for a model that predicts no tokens."""
+        if "logits" not in self.tensors:
+            raise VizError("This model has no unembedding: it gives a vector for each token, and predicts none.")
+        return self["logits"]
 
     @torch.inference_mode()
     def logits_at(self, position: int) -> Tensor:
         """Logits of another position, unembedded from the held end of the stream: (V,)."""
+        if self.part == "encoder":
+            raise VizError("The encoder makes no logits: they stand at the end of the decoder.")
         if not -self.length <= position < self.length:
             raise VizError(f"There is no position {position}: the prompt has {self.length} tokens.")
-        return self.unembed(self["final_norm"][position])
+        return self.unembed(self[self.site("final_norm")][position])
 
     def _attention(self, layer: int, what: str) -> Tensor:
-        if not 0 <= layer < self.config.n_layers:
-            last = self.config.n_layers - 1
-            raise VizError(f"There is no layer {layer}: the model has layers 0 to {last}.")
-        return self[f"blocks.{layer}.attn.{what}"]
+        if not 0 <= layer < self.n_layers:
+            raise VizError(f"There is no layer {layer}: the model has layers 0 to {self.n_layers - 1}.")
+        return self[f"{self.config.attention_name(self.part, layer)}.{what}"]
 
     def _head(self, head: int) -> int:
         if not 0 <= head < self.config.n_heads:

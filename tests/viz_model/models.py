@@ -3,15 +3,16 @@
 import torch
 from hypothesis import strategies as st
 
-from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.transformer import TransformerConfig, make_transformer
 from viz_model.transformer.config import CHOICES
 
 VOCABULARY, CONTEXT = 29, 24
+ONE_STACK = ("decoder-only", "encoder-only")
 
 
 @st.composite
 def configs(draw, **fixed):
-    """Valid configurations of small models; `fixed` fields are not drawn."""
+    """Valid configurations of small models, of one stack unless asked; `fixed` fields are not drawn."""
 
     def choose(name, values):
         return fixed[name] if name in fixed else draw(st.sampled_from(values), label=name)
@@ -25,11 +26,12 @@ def configs(draw, **fixed):
         n_heads=heads,
         n_kv_heads=groups,
         d_model=heads * draw(st.sampled_from(widths)),
-        d_ff=choose("d_ff", (None, 7, 12)),
+        d_ff=choose("d_ff", (None, 7, 12, 0)),
         vocab_size=VOCABULARY,
         context_length=CONTEXT,
         position=position,
-        layout=choose("layout", CHOICES["layout"]),
+        n_encoder_layers=fixed.get("n_encoder_layers"),
+        layout=choose("layout", ONE_STACK),
         norm=choose("norm", CHOICES["norm"]),
         norm_place=choose("norm_place", CHOICES["norm_place"]),
         norm_epsilon=choose("norm_epsilon", (1e-5, 1e-3)),
@@ -37,6 +39,7 @@ def configs(draw, **fixed):
         rotary_pairs=choose("rotary_pairs", CHOICES["rotary_pairs"]),
         rotary_base=choose("rotary_base", (10000.0, 50)),
         embedding_norm=choose("embedding_norm", (False, True)),
+        embedding_scale=choose("embedding_scale", (False, True)),
         bias=choose("bias", (False, True)),
         tied_unembedding=choose("tied_unembedding", (False, True)),
     )
@@ -54,7 +57,7 @@ def randomise(module, seed=0, size=0.4):
 
 
 def make_model(config, seed=0):
-    return randomise(Transformer(config), seed)
+    return randomise(make_transformer(config), seed)
 
 
 def small_config(**changes):
@@ -79,13 +82,26 @@ def random_ids(*shape, seed=0):
 
 def expected_sites(config):
     """Every site that a fully captured pass goes through, as the design lists them."""
-    names = ["embed.tokens", "embed"]
-    if config.position in ("learned", "sinusoidal"):
-        names.append("embed.positions")
-    attention = ["q", "k", "v", "raw", "scores", "mask", "weights", "mixed", "out"]
-    if config.position == "rotary":
-        attention += ["q_pre", "k_pre"]
-    block = ["resid_pre", "norm1", "resid_mid", "norm2", "ffn.hidden", "ffn.out", "resid_post"]
-    block += [f"attn.{name}" for name in attention]
-    names += [f"blocks.{layer}.{name}" for layer in range(config.n_layers) for name in block]
-    return {*names, "final_norm", "logits"}
+    names = {f"{stack}{name}" for part in config.parts for stack in [config.stack_name(part)]
+             for name in ("embed.tokens", "embed", "final_norm", *["embed.positions"] * has_table(config))}  # fmt: skip
+    for part in config.parts:
+        for layer in range(config.layers_of(part)):
+            names |= {f"{config.block_name(part, layer)}.{name}" for name in block_sites(config, part)}
+            names |= {f"{config.attention_name(part, layer)}.{name}" for name in attention_sites(config, part)}
+    return names | {"logits"}
+
+
+def has_table(config):
+    return config.position in ("learned", "sinusoidal")
+
+
+def block_sites(config, part):
+    sites = ["resid_pre", "norm1", "resid_post"]
+    if part in ("decoder", "cross"):
+        sites += ["resid_self", "norm_cross"]
+    return sites + (["resid_mid", "norm2", "ffn.hidden", "ffn.out"] if config.d_ff else [])
+
+
+def attention_sites(config, part):
+    sites = ["q", "k", "v", "raw", "scores", "mask", "weights", "mixed", "out"]
+    return sites + (["q_pre", "k_pre"] if config.position == "rotary" and part != "cross" else [])

@@ -15,13 +15,14 @@ from viz_model.transformer import TransformerConfig
 from viz_model.transformer.config import CHOICES
 
 FIELDS = [field.name for field in dataclasses.fields(TransformerConfig)]
-COUNTS = ("n_layers", "n_heads", "n_kv_heads", "d_model", "d_ff", "vocab_size", "context_length")
+COUNTS = ("n_layers", "n_heads", "n_kv_heads", "d_model", "vocab_size", "context_length")
+MAY_BE_0 = ("d_ff", "n_encoder_layers")
 NUMBERS = ("norm_epsilon", "rotary_base")
-SWITCHES = ("embedding_norm", "bias", "tied_unembedding")
+SWITCHES = ("embedding_norm", "embedding_scale", "bias", "tied_unembedding")
 
 
 def test_the_kinds_of_fields_below_are_all_fields():
-    assert sorted((*COUNTS, *NUMBERS, *SWITCHES, *CHOICES)) == sorted(FIELDS)
+    assert sorted((*COUNTS, *MAY_BE_0, *NUMBERS, *SWITCHES, *CHOICES)) == sorted(FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,8 @@ def test_the_kinds_of_fields_below_are_all_fields():
         ({"n_kv_heads": 3}, ["n_heads", "n_kv_heads", "3"]),
         ({"n_kv_heads": 8}, ["n_heads", "n_kv_heads", "8"]),
         ({"position": "rotary", "d_model": 12}, ["position", "rotary", "d_model", "n_heads", "3"]),
+        ({"layout": "encoder-decoder", "n_encoder_layers": 0}, ["n_encoder_layers", "encoder-decoder"]),
+        ({"n_encoder_layers": 2}, ["n_encoder_layers", "decoder-only"]),
         ({"position": "sinusoidal", "n_kv_heads": 1, "n_heads": 1, "d_model": 7}, ["position", "d_model"]),
     ],
 )
@@ -43,6 +46,7 @@ def test_contradictions_are_refused_by_name(changes, named):
 
 WRONG = {
     **dict.fromkeys(COUNTS, (0, -1, 2.0, "4", True, [4], {}, math.nan)),
+    **dict.fromkeys(MAY_BE_0, (-1, 2.0, "4", True, [4], {}, math.nan)),
     **dict.fromkeys(NUMBERS, (0, -1e-5, "1e-5", None, True, [], {}, math.nan, math.inf, -math.inf)),
     **dict.fromkeys(SWITCHES, (0, 1, "false", "true", None, [], {})),
     **dict.fromkeys(CHOICES, ("", "Learned", None, 0, True, [], {}, ["learned"])),
@@ -51,8 +55,7 @@ WRONG = {
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_wrong_values_and_wrong_types_are_refused_by_name(field):
-    optional = ("n_kv_heads", "d_ff")
-    wrong = [*WRONG[field], None] if field in COUNTS and field not in optional else WRONG[field]
+    wrong = [*WRONG[field], None] if field in COUNTS and field != "n_kv_heads" else WRONG[field]
     for value in wrong:
         with pytest.raises(ConfigError) as refusal:
             small_config(**{field: value})
@@ -81,7 +84,7 @@ def test_damage_is_a_config_error_or_harmless_and_never_another_error(damage):
 
 
 @examples(40)
-@given(configs())
+@given(st.sampled_from(CHOICES["layout"]).flatmap(lambda layout: configs(layout=layout)))
 def test_a_config_survives_json(config):
     assert TransformerConfig(**json.loads(json.dumps(dataclasses.asdict(config)))) == config
 
@@ -91,6 +94,8 @@ def test_derived_values():
     assert (config.n_kv_heads, config.d_ff, config.d_head) == (6, 192, 8)
     assert config.mask == "causal"
     assert small_config(layout="encoder-only").mask == "bidirectional"
+    assert config.n_encoder_layers == 0
+    assert small_config(layout="encoder-decoder", n_layers=3).n_encoder_layers == 3
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.n_heads = 3
 
@@ -101,3 +106,15 @@ def test_query_heads_share_key_heads_in_runs():
     assert [config.kv_head(head) for head in range(6)] == [0, 0, 0, 1, 1, 1]
     assert [small_config(n_heads=6, n_kv_heads=6).kv_head(head) for head in range(6)] == list(range(6))
     assert {small_config(n_heads=6, n_kv_heads=1).kv_head(head) for head in range(6)} == {0}
+
+
+def test_the_parts_of_a_layout_and_what_they_are_called():
+    one, two = small_config(), small_config(layout="encoder-decoder", n_layers=3, n_encoder_layers=2)
+    assert (one.parts, two.parts) == (("self",), ("encoder", "decoder", "cross"))
+    assert [two.layers_of(part) for part in two.parts] == [2, 3, 3]
+    assert [two.mask_of(part) for part in two.parts] == ["bidirectional", "causal", "bidirectional"]
+    assert two.mask == "causal"
+    assert one.attention_name("self", 1) == "blocks.1.attn"
+    names = [two.attention_name(part, 1) for part in two.parts]
+    assert names == ["encoder.blocks.1.attn", "decoder.blocks.1.attn", "decoder.blocks.1.cross"]
+    assert [two.block_name(part, 0) for part in two.parts] == ["encoder.blocks.0", *["decoder.blocks.0"] * 2]

@@ -94,7 +94,7 @@ def test_each_layer_is_what_torch_makes_of_it_under_that_mask(mask, stored_weigh
         "bidirectional": torch.ones(length, length, dtype=torch.bool),
         "custom": some_mask(length),
     }[mask or own]
-    trace = host.trace(IDS, allowed if mask == "custom" else mask, stored_weights_bytes)
+    trace = host.trace(IDS, allowed if mask == "custom" else mask, stored_weights_bytes=stored_weights_bytes)
     assert trace.mask_name == (mask or own)
     assert trace.own_mask == (trace.mask_name == own)
     reading = allowed.any(-1)
@@ -151,7 +151,8 @@ def test_the_stream_is_held_too_and_is_the_one_of_the_pass():
 @pytest.mark.parametrize("mask", [None, "bidirectional", "custom"])
 def test_nothing_can_be_written_into_a_trace(stored_weights_bytes, mask):
     host = model()
-    trace = host.trace(IDS, some_mask(len(IDS)) if mask == "custom" else mask, stored_weights_bytes)
+    asked = some_mask(len(IDS)) if mask == "custom" else mask
+    trace = host.trace(IDS, asked, stored_weights_bytes=stored_weights_bytes)
     tensors = [*trace.tensors.values(), trace.q(0), trace.k(0), trace.v(0), trace.mixed(0), trace.mask(0)]
     tensors += [trace.raw(0, 0), trace.scores(0, 0), trace.weights(0, 0), trace.logits, trace.logits_at(0)]
     for tensor in tensors:
@@ -159,7 +160,7 @@ def test_nothing_can_be_written_into_a_trace(stored_weights_bytes, mask):
             tensor.zero_()
         with pytest.raises(RuntimeError, match="inference tensor"):
             tensor[0] = 1
-    for name in ("ids", "tensors", "config"):
+    for name in ("read", "tensors", "config"):
         with pytest.raises(AttributeError):
             setattr(trace, name, None)
 

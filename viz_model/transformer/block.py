@@ -1,5 +1,7 @@
 """One block: attention and feed-forward, each added to the residual stream, with a norm before or after."""
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -25,7 +27,7 @@ def make_norm(config: TransformerConfig) -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Projections around `attend()`: (B,T,C) -> (B,T,C)."""
+    """Projections around `attend()`: (B,T,C) -> (B,T,C); a text reads itself, and what a cache holds of it."""
 
     def __init__(self, config: TransformerConfig, name: str):
         super().__init__()
@@ -37,18 +39,40 @@ class Attention(nn.Module):
         self.output = nn.Linear(config.d_model, config.d_model, bias=config.bias)
 
     def forward(self, x: Tensor, mask: Tensor | None, angles: Tensor | None, cache: LayerCache | None = None) -> Tensor:
-        width = self.config.d_head
-        query = self.query(x).unflatten(-1, (-1, width)).transpose(1, 2)  # (B,T,C) -> (B,H,T,D)
-        key = self.key(x).unflatten(-1, (-1, width)).transpose(1, 2)  # (B,G,T,D)
-        value = self.value(x).unflatten(-1, (-1, width)).transpose(1, 2)  # (B,G,T,D)
+        query, key, value = self._heads(self.query(x)), self._heads(self.key(x)), self._heads(self.value(x))
         if angles is not None:
             query = rotate(site(f"{self.name}.q_pre", query), angles, self.config.rotary_pairs)
             key = rotate(site(f"{self.name}.k_pre", key), angles, self.config.rotary_pairs)
         if cache is not None:
             key, value = cache.append(key, value)  # (B,G,T,D) -> (B,G,S,D), with all tokens before
+        return self._attend(query, key, value, mask)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(B,T,C) -> (B,H,T,D), or (B,G,T,D) of keys and values."""
+        return x.unflatten(-1, (-1, self.config.d_head)).transpose(1, 2)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         mixed = attend(query, key, value, mask=mask, name=self.name)
         joined = mixed.transpose(1, 2).flatten(-2)  # (B,H,T,D) -> (B,T,C): heads side by side
         return site(f"{self.name}.out", self.output(joined))
+
+
+class CrossAttention(Attention):
+    """The target (B,T,C) reads the encoder's end, `memory` (B,S,C): queries of the one, keys and values of the other.
+
+    Vaswani et al. 2017, §3.2.3. Nothing is rotated: positions of two texts have no distance. A cache keeps the keys
+    and values of the source, which stays as it is; then memory is None.
+    """
+
+    def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, cache: LayerCache | None = None) -> Tensor:
+        query = self._heads(self.query(x))
+        if memory is None:
+            key, value = cache.source_keys, cache.source_values
+        else:
+            key, value = self._heads(self.key(memory)), self._heads(self.value(memory))
+            if cache is not None:
+                cache.keep_source(key, value)
+        return self._attend(query, key, value, mask)
 
 
 class FeedForward(nn.Module):
@@ -75,33 +99,49 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """(B,T,C) -> (B,T,C). Pre-norm: x + f(norm(x)); post-norm: norm(x + f(x)) (Xiong et al. 2020, §3).
+    """(B,T,C) -> (B,T,C) in halves. Pre-norm: x + f(norm(x)); post-norm: norm(x + f(x)) (Xiong et al. 2020, §3).
 
-    `resid_mid` and `resid_post` are the residual stream after each half; in a post-norm block the norm is
-    part of the stream, so they equal `norm1` and `norm2`.
+    Self-attention and feed-forward; in the decoder of an encoder-decoder cross-attention between them; with F = 0
+    no feed-forward. `resid_pre` is the residual stream that comes in, `resid_self` after self-attention where
+    cross-attention follows, `resid_mid` before the feed-forward half, `resid_post` at the end. In a post-norm block
+    the norm is part of the stream, so it equals the stream after its half.
     """
 
-    def __init__(self, config: TransformerConfig, name: str):
+    def __init__(self, config: TransformerConfig, name: str, *, cross: bool = False):
         super().__init__()
         self.name, self.pre_norm = name, config.norm_place == "pre"
-        self.norm1, self.norm2 = make_norm(config), make_norm(config)
+        self.norm1, self.norm2 = make_norm(config), make_norm(config) if config.d_ff else None
         self.attn = Attention(config, f"{name}.attn")
-        self.ffn = FeedForward(config, f"{name}.ffn")
+        self.ffn = FeedForward(config, f"{name}.ffn") if config.d_ff else None
+        self.cross = None
+        if cross:
+            self.norm_cross, self.cross = make_norm(config), CrossAttention(config, f"{name}.cross")
 
-    def forward(self, x: Tensor, mask: Tensor | None, angles: Tensor | None, cache: LayerCache | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        angles: Tensor | None,
+        cache: LayerCache | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+    ) -> Tensor:
+        """memory (B,S,C): the encoder's end, for cross-attention; None where the cache holds what is read of it."""
         x = site(f"{self.name}.resid_pre", x)
-        if self.pre_norm:
-            x = x + self.attn(self._norm1(x), mask, angles, cache)
-            x = site(f"{self.name}.resid_mid", x)
-            x = x + self.ffn(self._norm2(x))
-        else:
-            x = self._norm1(x + self.attn(x, mask, angles, cache))
-            x = site(f"{self.name}.resid_mid", x)
-            x = self._norm2(x + self.ffn(x))
-        return site(f"{self.name}.resid_post", x)
+        before_ffn = "resid_mid" if self.ffn else "resid_post"
+        after_self = "resid_self" if self.cross else before_ffn
+        x = self._half(x, "norm1", after_self, lambda x: self.attn(x, mask, angles, cache))
+        if self.cross:
+            x = self._half(x, "norm_cross", before_ffn, lambda x: self.cross(x, memory, memory_mask, cache))
+        if self.ffn:
+            x = self._half(x, "norm2", "resid_post", self.ffn)
+        return x
 
-    def _norm1(self, x: Tensor) -> Tensor:
-        return site(f"{self.name}.norm1", self.norm1(x))
+    def _half(self, x: Tensor, norm: str, after: str, branch: Callable[[Tensor], Tensor]) -> Tensor:
+        """Add to the stream what the branch makes of it; `after` is the stream's name then."""
 
-    def _norm2(self, x: Tensor) -> Tensor:
-        return site(f"{self.name}.norm2", self.norm2(x))
+        def normed(x: Tensor) -> Tensor:
+            return site(f"{self.name}.{norm}", getattr(self, norm)(x))
+
+        x = x + branch(normed(x)) if self.pre_norm else normed(x + branch(x))
+        return site(f"{self.name}.{after}", x)

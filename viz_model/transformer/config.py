@@ -4,27 +4,33 @@ import math
 from dataclasses import dataclass
 
 from viz_model.errors import ConfigError
+from viz_model.layout import LAYOUTS, Layout
 
 CHOICES = {
-    "layout": ("decoder-only", "encoder-only"),
+    "layout": LAYOUTS,
     "position": ("none", "sinusoidal", "learned", "rotary"),
     "norm": ("layer", "rms"),
     "norm_place": ("pre", "post"),
     "activation": ("gelu", "gelu-tanh", "relu", "swiglu"),
     "rotary_pairs": ("halves", "neighbours"),
 }
-SWITCHES = ("embedding_norm", "bias", "tied_unembedding")
-COUNTS = ("n_layers", "n_heads", "n_kv_heads", "d_model", "d_ff", "vocab_size", "context_length")
+SWITCHES = ("embedding_norm", "embedding_scale", "bias", "tied_unembedding")
+COUNTS = ("n_layers", "n_encoder_layers", "n_heads", "n_kv_heads", "d_model", "d_ff", "vocab_size", "context_length")
+LEFT_OUT = ("n_encoder_layers", "n_kv_heads", "d_ff")  # counts that follow from the others where they are not given
+MAY_BE_0 = ("n_encoder_layers", "d_ff")
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(Layout):
     """What a Transformer is made of; refused with ConfigError when it contradicts itself.
 
-    n_layers L, n_heads H, n_kv_heads G (None: H), d_model C, d_ff F (None: 4·C), vocab_size V.
+    n_layers L, n_heads H, n_kv_heads G (None: H), d_model C, vocab_size V.
+    d_ff F (None: 4·C); 0 is a model of attention only, whose blocks have no feed-forward half.
+    n_encoder_layers: of an encoder-decoder (None: L, which are then those of the decoder); else 0.
     rotary_pairs: which two numbers of a head turn together: i and i + D/2 ("halves", as Llama's
     `transformers` code does) or 2i and 2i + 1 ("neighbours", as in the RoPE paper, Su et al. 2021).
     embedding_norm: a norm right after the embedding, as BERT has.
+    embedding_scale: token rows times √C before positions are added (Vaswani et al. 2017, §3.4).
     """
 
     n_layers: int
@@ -34,12 +40,14 @@ class TransformerConfig:
     context_length: int
     n_kv_heads: int | None = None
     d_ff: int | None = None
+    n_encoder_layers: int | None = None
     layout: str = "decoder-only"
     position: str = "learned"
     norm: str = "layer"
     norm_place: str = "pre"
     norm_epsilon: float = 1e-5
     embedding_norm: bool = False
+    embedding_scale: bool = False
     activation: str = "gelu-tanh"
     bias: bool = True
     tied_unembedding: bool = True
@@ -51,6 +59,7 @@ class TransformerConfig:
         self._refuse_bad_numbers()
         object.__setattr__(self, "n_kv_heads", self.n_heads if self.n_kv_heads is None else self.n_kv_heads)
         object.__setattr__(self, "d_ff", 4 * self.d_model if self.d_ff is None else self.d_ff)
+        self._set_encoder_layers()
         if self.d_model % self.n_heads:
             raise ConfigError(f"d_model {self.d_model} cannot be split into n_heads {self.n_heads} equal heads.")
         if self.n_heads % self.n_kv_heads:
@@ -61,6 +70,16 @@ class TransformerConfig:
             )
         if self.position == "sinusoidal" and self.d_model % 2:
             raise ConfigError(f"position 'sinusoidal' needs an even d_model, not {self.d_model}.")
+
+    def _set_encoder_layers(self):
+        has_encoder = self.layout == "encoder-decoder"
+        if self.n_encoder_layers is None:
+            object.__setattr__(self, "n_encoder_layers", self.n_layers if has_encoder else 0)
+        if has_encoder != bool(self.n_encoder_layers):
+            raise ConfigError(
+                f"n_encoder_layers is {self.n_encoder_layers}, but the layout is {self.layout!r}: only an "
+                "'encoder-decoder' has an encoder beside its n_layers, of at least 1 layer."
+            )
 
     def _refuse_unknown_choices(self):
         for name, allowed in CHOICES.items():
@@ -73,10 +92,11 @@ class TransformerConfig:
     def _refuse_bad_numbers(self):
         for name in COUNTS:
             number = getattr(self, name)
-            if number is None and name in ("n_kv_heads", "d_ff"):
+            if number is None and name in LEFT_OUT:
                 continue
-            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-                raise ConfigError(f"{name} is {number!r}; it must be a whole number of at least 1.")
+            least = 0 if name in MAY_BE_0 else 1
+            if not isinstance(number, int) or isinstance(number, bool) or number < least:
+                raise ConfigError(f"{name} is {number!r}; it must be a whole number of at least {least}.")
         for name in ("norm_epsilon", "rotary_base"):
             number = getattr(self, name)
             if not isinstance(number, int | float) or isinstance(number, bool) or not 0 < number < math.inf:
@@ -86,12 +106,3 @@ class TransformerConfig:
     def d_head(self) -> int:
         """D = C/H, the width of one head."""
         return self.d_model // self.n_heads
-
-    @property
-    def mask(self) -> str:
-        """The name of the mask that this layout is made for."""
-        return "causal" if self.layout == "decoder-only" else "bidirectional"
-
-    def kv_head(self, head: int) -> int:
-        """The key/value head that query head `head` reads."""
-        return head // (self.n_heads // self.n_kv_heads)

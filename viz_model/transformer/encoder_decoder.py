@@ -1,0 +1,70 @@
+"""The encoder-decoder of 2017: a source is read by one stack, and what the other writes reads its end."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from viz_model.cache import KVCache
+from viz_model.errors import VizError
+from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.stack import Stack
+from viz_model.transformer.transformer import ToLogits
+
+Masks = Tensor | Mapping[str, Tensor] | None
+
+
+class EncoderDecoder(ToLogits, nn.Module):
+    """Vaswani et al. 2017, "Attention Is All You Need", figure 1; one table of tokens for all (§3.4)."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder, self.decoder = Stack(config, "encoder"), Stack(config, "decoder")
+        if not config.tied_unembedding:
+            self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
+
+    def hidden(
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor | None = None,
+        mask: Masks = None,
+        padding: Tensor | None = None,
+        source_padding: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """What the decoder reads (B,T), of a source (B,S) -> the normalised end of the decoder's stream (B,T,C).
+
+        mask: booleans, True where a query may attend, for each of "encoder" (S,S), "decoder" (T,T) and "cross" (T,S),
+        broadcastable with B and H before them; one that is left out is its own, and one alone is the decoder's.
+        padding (B,T), source_padding (B,S): True at padding tokens, as of a Transformer of one stack.
+        cache: what was read before. The first pass with it reads the source; those after it need none, for
+            it holds the keys and values of it. Raises VizError where there is no source, or room for none.
+        """
+        chosen = mask if isinstance(mask, Mapping) else {"decoder": mask}
+        memory = None
+        if cache is None or not cache.holds_source:
+            self._refuse_source(source, cache)
+            memory = self.encode(source, chosen.get("encoder"), source_padding)
+        cross = chosen.get("cross")
+        if cross is None:
+            read = cache.source_length if memory is None else memory.shape[1]
+            cross = torch.ones(ids.shape[1], read, dtype=torch.bool, device=ids.device)
+        if source_padding is not None:
+            cross = cross & ~source_padding[:, None, None, :]
+        return self.decoder.run(self.tokens(ids), chosen.get("decoder"), padding, cache, memory, cross)
+
+    def encode(self, source: Tensor, mask: Tensor | None = None, padding: Tensor | None = None) -> Tensor:
+        """The source (B,S) -> the normalised end of the encoder's stream (B,S,C)."""
+        return self.encoder.run(self.tokens(source), mask, padding)
+
+    def _refuse_source(self, source: Tensor | None, cache: KVCache | None) -> None:
+        if source is None:
+            raise VizError("An encoder-decoder reads a source: give the ids of one.")
+        if cache is not None and cache.source_length != source.shape[1]:
+            raise VizError(
+                f"The cache was made for a source of {cache.source_length:,} tokens, and this one has "
+                f"{source.shape[1]:,}. Make another one."
+            )
