@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 
 import viz_model as vm
 from tests.bundled import FOLDER, attentions, gpt2
-from viz_model.training.figures import HALF, books_of, figures, random_repeats, text_loss
+from viz_model.training.figures.report import books_of
+from viz_model.training.figures.text import HALF, figures, random_repeats, text_loss
 
 
 @cache

@@ -33,15 +33,17 @@ def head_measures(weights: Tensor) -> dict[str, Tensor]:
 
 
 def all_head_measures(trace: Trace) -> dict[str, Tensor]:
-    """`head_measures` of every head of a trace: each (L,H)."""
-    config = trace.config
-    rows = []
+    """`head_measures` of every head of a trace: each (L,H).
+
+    In cross-attention queries and keys are two texts: there is no token itself and none before it.
+    """
+    names = HEAD_MEASURES[:2] if trace.part == "cross" else HEAD_MEASURES
+    shape, rows = (trace.n_layers, trace.config.n_heads), []
     with torch.inference_mode():
-        for layer in range(config.n_layers):
-            for head in range(config.n_heads):
+        for layer in range(shape[0]):
+            for head in range(shape[1]):
                 rows.append(head_measures(trace.weights(layer, head)))
-    shape = (config.n_layers, config.n_heads)
-    return {name: torch.stack([row[name] for row in rows]).reshape(shape) for name in HEAD_MEASURES}
+    return {name: torch.stack([row[name] for row in rows]).reshape(shape) for name in names}
 
 
 def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:
@@ -54,6 +56,11 @@ def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:
 def previous_token_share(weights: Tensor) -> Tensor:
     """Mean weight on the token before: (…,T,T) -> (…); NaN for one token, which has none before it."""
     return weights.diagonal(-1, -2, -1).mean(-1)
+
+
+def next_token_share(weights: Tensor) -> Tensor:
+    """Mean weight on the token after, where the mask permits it: (…,T,T) -> (…); NaN for one token."""
+    return weights.diagonal(1, -2, -1).mean(-1)
 
 
 def induction_share(weights: Tensor, half: int) -> Tensor:

@@ -11,12 +11,23 @@ import tiktoken
 
 from viz_model.errors import CheckpointError, PromptError
 
-END_OF_TEXT = "<|endoftext|>"
+END_OF_TEXT, MASK = "<|endoftext|>", "<|mask|>"
 
 # How GPT-2 cuts text into words before pairs are merged: a space belongs to the word behind it.
 WORDS = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 FILE_NAME = "tokenizer.tiktoken"
+
+
+def refuse_half_characters(text: str) -> None:
+    """Raises PromptError for half of a surrogate pair, which is no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError(
+            f"Character {error.start + 1} of the text is half of a surrogate pair, which is not a "
+            "character by itself. Delete it and type the character again."
+        ) from error
 
 
 class Tokenizer:
@@ -25,27 +36,29 @@ class Tokenizer:
     Control tokens such as `<|endoftext|>` are never read out of a person's text: typed, they are text.
     """
 
-    def __init__(self, ranks: dict[bytes, int], name: str = "byte-level BPE"):
+    def __init__(self, ranks: dict[bytes, int], name: str = "byte-level BPE", *, with_mask: bool = False):
         self.end_of_text = len(ranks)
-        self.encoding = tiktoken.Encoding(
-            name=name, pat_str=WORDS, mergeable_ranks=ranks, special_tokens={END_OF_TEXT: self.end_of_text}
-        )
+        self.mask = len(ranks) + 1 if with_mask else None  # what stands in the place of a hidden token
+        control = {END_OF_TEXT: self.end_of_text} | ({MASK: self.mask} if with_mask else {})
+        self.special_ids = frozenset(control.values())
+        self.encoding = tiktoken.Encoding(name=name, pat_str=WORDS, mergeable_ranks=ranks, special_tokens=control)
 
     @property
     def vocab_size(self) -> int:
         """V: bytes, merged tokens and control tokens."""
         return self.encoding.n_vocab
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of the text; raises PromptError for half of a surrogate pair, which is no text."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise PromptError(
-                f"Character {error.start + 1} of the text is half of a surrogate pair, which is not a "
-                "character by itself. Delete it and type the character again."
-            ) from error
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """Ids of the text; raises PromptError for half of a surrogate pair, which is no text.
+
+        special: with the control tokens that a model expects around a text; these models expect none.
+        """
+        refuse_half_characters(text)
         return self.encoding.encode_ordinary(text)
+
+    def chat(self, text: str) -> str | None:
+        """The text in a chat template; these models have none."""
+        return None
 
     def decode(self, ids: list[int]) -> str:
         """Text of the ids; bytes that are no complete character become U+FFFD."""
@@ -56,8 +69,17 @@ class Tokenizer:
         return self.encoding.decode_single_token_bytes(token)
 
     @classmethod
-    def load(cls, folder: Path) -> "Tokenizer":
-        """Read `tokenizer.tiktoken` of a checkpoint folder; raises CheckpointError when it is damaged."""
+    def of_bytes(cls) -> "Tokenizer":
+        """The 256 bytes alone, none of them merged."""
+        return cls({bytes([byte]): byte for byte in range(256)}, "bytes")
+
+    @classmethod
+    def load(cls, folder: Path, vocab_size: int | None = None) -> "Tokenizer":
+        """Read `tokenizer.tiktoken` of a checkpoint folder; raises CheckpointError when it is damaged.
+
+        The file lists no control tokens. A model with a vocabulary of two more than the file has reads a mask
+        token too, next to the end of text.
+        """
         path = Path(folder) / FILE_NAME
         try:
             lines = path.read_text("ascii").splitlines()
@@ -73,7 +95,7 @@ class Tokenizer:
                 f"The tokenizer file {path} is damaged: a single byte is missing, a token or a rank stands "
                 "there twice, or the ranks have gaps. Restore it and try again."
             )
-        return cls(ranks, Path(folder).name)
+        return cls(ranks, Path(folder).name, with_mask=vocab_size == len(ranks) + 2)
 
     def save(self, folder: Path) -> None:
         """Write `tokenizer.tiktoken` into the folder."""

@@ -15,9 +15,9 @@ from viz_model.errors import TrainingError, VizError
 from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.tokenizer import Tokenizer
 from viz_model.training.data import encode_books, split_books
-from viz_model.training.figures import HELD_OUT_FILE
+from viz_model.training.figures.report import HELD_OUT_FILE
 from viz_model.training.loop import SAVE_EVERY, Progress, Training
-from viz_model.training.recipe import RECIPES
+from viz_model.training.recipe import RECIPES, Recipe
 from viz_model.training.tokenizer import train_tokenizer
 
 
@@ -28,18 +28,24 @@ def main() -> None:
     recipe = RECIPES[arguments.recipe]
     if arguments.text_steps is not None:
         recipe = recipe.with_text_steps(arguments.text_steps)
-    beginnings, ends = split_books(_read(arguments.text))
-    if arguments.start and not (folder / TOKENIZER_FILE).exists():
+    beginnings, ends = _books(arguments.text, recipe)
+    before = arguments.start or recipe.begins_with
+    if before and not (folder / TOKENIZER_FILE).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        Tokenizer.load(arguments.start).save(folder)  # its weights know these tokens only
-    tokenizer = _tokenizer(folder, beginnings, recipe.config.vocab_size)
+        load(before).tokenizer.save(folder)  # its weights know these tokens only
+    tokenizer = Tokenizer.of_bytes()
+    if recipe.reads_text:
+        tokenizer = _tokenizer(folder, beginnings, recipe.config.vocab_size)
     stream = encode_books(beginnings, tokenizer)
     training = Training(recipe, stream, folder / "training")
     resumed = training.resume()
     if arguments.start and not resumed:
         training.start_from(load(arguments.start).transformer)
+    elif recipe.begins_with and not resumed:
+        training.take_weights(load(recipe.begins_with).transformer)
     parameters = training.model.n_parameters()
-    print(f"{parameters:,} parameters; {len(stream):,} training tokens; {recipe.steps} steps.")
+    read = f"{len(stream):,} training tokens; " if recipe.reads_text else ""
+    print(f"{parameters:,} parameters; {read}{recipe.steps} steps.")
     print(f"{'Going on' if resumed else 'Starting'} at step {training.step}.", flush=True)
     try:
         training.run(_print)
@@ -47,7 +53,8 @@ def main() -> None:
         print(f"Stopped. The same command goes on from step {training.step // SAVE_EVERY * SAVE_EVERY}.")
         return
     save(folder, training.model, tokenizer)
-    (folder / HELD_OUT_FILE).write_text("\n\n".join(end.strip("\n") for end in ends if end.strip()) + "\n", "utf-8")
+    if recipe.reads_text:
+        (folder / HELD_OUT_FILE).write_text("\n\n".join(end.strip("\n") for end in ends if end.strip()) + "\n", "utf-8")
     print(f"Saved to {folder}. Its figures: python -m viz_model.training.figures {folder} --write")
 
 
@@ -56,12 +63,21 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     parser.add_argument("recipe", choices=sorted(RECIPES))
     text = "books with a blank line between, one paragraph a line"
-    parser.add_argument("--text", type=Path, required=True, help=text)
+    parser.add_argument("--text", type=Path, help=f"{text}; for recipes that learn from one")
     parser.add_argument("--out", type=Path, help="the checkpoint folder; default checkpoints/RECIPE")
     parser.add_argument("--text-steps", type=int, help="steps of the last text stage, where not the recipe's")
     parser.add_argument("--start", type=Path, help="a finished checkpoint: its weights, then the last text stage only")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     return parser.parse_args()
+
+
+def _books(path: Path | None, recipe: Recipe) -> tuple[list[str], list[str]]:
+    """The text to train on and what is held out of it; nothing for a recipe that makes its own examples."""
+    if recipe.reads_text and path is None:
+        raise TrainingError("This recipe learns from a text. Give one: --text FILE.")
+    if path is not None and not recipe.reads_text:
+        raise TrainingError("This recipe makes its own examples. Leave --text out.")
+    return split_books(_read(path)) if path else ([], [])
 
 
 def _read(path: Path) -> str:
@@ -75,7 +91,7 @@ def _tokenizer(folder: Path, beginnings: list[str], vocab_size: int) -> Tokenize
     """The tokenizer of the folder, or a new one trained on the training part of the text."""
     path = folder / TOKENIZER_FILE
     is_new = not path.exists()
-    tokenizer = train_tokenizer("\n".join(beginnings), vocab_size) if is_new else Tokenizer.load(folder)
+    tokenizer = train_tokenizer("\n".join(beginnings), vocab_size) if is_new else Tokenizer.load(folder, vocab_size)
     if tokenizer.vocab_size != vocab_size:
         remedy = "Give a longer text" if is_new else f"Remove {path}, or train into another folder"
         raise TrainingError(

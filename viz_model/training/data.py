@@ -10,6 +10,11 @@ IGNORED = -100  # a target that the loss passes over
 
 HELD_OUT_SHARE = 0.04  # the end of every book
 
+MASKED_SHARE = 0.15  # of the tokens are to be guessed
+
+# Ids of the characters that random rows are made of, as the byte-level tokenizer has them.
+LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .", np.uint8).astype(np.int64)
+
 
 def split_books(text: str) -> tuple[list[str], list[str]]:
     """Books (blank line between them, one paragraph a line) -> their beginnings, and the ends held out."""
@@ -55,6 +60,43 @@ def repeated_batch(vocab: int, rows: int, length: int, random: np.random.Generat
         ids[row, -half:] = ids[row, -2 * half : -half]
         targets[row, 1 - half :] = ids[row, 1 - half :]
     return Batch(ids[:, :-1], targets)
+
+
+def recurring_batch(tokens: np.ndarray, rows: int, length: int, random: np.random.Generator) -> Batch:
+    """Rows of random ones of `tokens` in which one segment comes twice, both times somewhere.
+
+    Segments are a quarter to half of the row, so that no distance can be learned by heart. Only what can be known
+    counts: the second copy, from its second token on.
+    """
+    ids = tokens[random.integers(0, len(tokens), (rows, length + 1))]
+    targets = np.full((rows, length), IGNORED, dtype=np.int64)
+    for row, its_targets in zip(ids, targets, strict=True):
+        size = int(random.integers(length // 4, length // 2 + 1))
+        first = int(random.integers(0, length + 2 - 2 * size))
+        second = int(random.integers(first + size, length + 2 - size))
+        row[second : second + size] = row[first : first + size]
+        its_targets[second : second + size - 1] = row[second + 1 : second + size]
+    return Batch(ids[:, :-1], targets)
+
+
+def masked_batch(stream: np.ndarray, rows: int, length: int, mask_token: int, random: np.random.Generator) -> Batch:
+    """Windows of the text from random places, with tokens hidden."""
+    return hide(text_batch(stream, rows, length, random).ids, mask_token, random)
+
+
+def hide(ids: np.ndarray, mask_token: int, random: np.random.Generator) -> Batch:
+    """Hide tokens of (B,T) rows, to be guessed: BERT's task (Devlin et al. 2019, §3.1 and appendix A.1).
+
+    Each token is chosen with a chance of 15 %. Of the chosen, 80 % are replaced by the mask token, 10 % by a random
+    token, and 10 % stay; the target of a chosen place is the token that stood there.
+    """
+    chosen = random.random(ids.shape) < MASKED_SHARE
+    targets = np.where(chosen, ids, IGNORED)
+    kind = random.random(ids.shape)
+    hidden = np.where(chosen & (kind < 0.8), mask_token, ids)
+    replaced = chosen & (kind >= 0.8) & (kind < 0.9)
+    hidden[replaced] = random.integers(0, mask_token - 1, replaced.sum())  # no control token
+    return Batch(hidden, targets)
 
 
 def joined(first: Batch, second: Batch) -> Batch:

@@ -4,6 +4,7 @@ import csv
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from torch import nn
 from viz_model.errors import TrainingError
 from viz_model.training.muon import Muon
 from viz_model.training.objectives import stage_loss
-from viz_model.training.recipe import Recipe, Stage
-from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.training.recipe import ON_TEXT, Recipe, Stage
+from viz_model.transformer import EncoderDecoder, Transformer, TransformerConfig, make_transformer
 from viz_model.transformer.positions import sinusoidal_table
 
 SAVE_EVERY = 200  # steps
@@ -35,43 +36,46 @@ class Progress:
     seconds_left: float
 
 
-def fresh_transformer(config: TransformerConfig, seed: int) -> Transformer:
+def fresh_transformer(config: TransformerConfig, seed: int) -> Transformer | EncoderDecoder:
     """Weights as GPT-2's (Radford et al. 2019, §2.3): normal, those that write to the stream scaled down.
 
     A learned position table starts as the sinusoids of its size: still learned, but neighbours can be told
-    from the first step on, which a table of noise must discover.
+    from the first step on, which a table of noise must discover. Token rows that are scaled by √C come out of it
+    with a deviation of 1, beside sinusoids of that size (Vaswani et al. 2017, §3.4 and §3.5).
     """
     torch.manual_seed(seed)
-    model = Transformer(config)
+    model = make_transformer(config)
     for name, parameter in model.named_parameters():
-        if parameter.dim() == 2:
-            writes = name.endswith(("attn.output.weight", "ffn.down.weight"))
+        if name == "tokens.weight" and config.embedding_scale:
+            nn.init.normal_(parameter, std=config.d_model**-0.5)
+        elif parameter.dim() == 2:
+            writes = name.endswith(("attn.output.weight", "cross.output.weight", "ffn.down.weight"))
             spread = INITIAL_SPREAD / (2 * config.n_layers) ** 0.5 if writes else INITIAL_SPREAD
             nn.init.normal_(parameter, std=spread)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
-    if config.position == "learned":
-        table = sinusoidal_table(config.context_length, config.d_model)
-        model.positions.weight.data = table * (INITIAL_SPREAD / table.std())
+        if name.endswith("positions.weight"):
+            table = sinusoidal_table(config.context_length, config.d_model)
+            parameter.data = table * (INITIAL_SPREAD / table.std())
     return model
 
 
 class Training:
-    """A model on its way through a recipe; `folder` keeps the state and the loss curve.
+    """A model on its way through a recipe; `folder` keeps the state and the loss curve, None keeps nothing.
 
     Raises TrainingError when the stream of training tokens is shorter than a row of it.
     """
 
-    def __init__(self, recipe: Recipe, stream: np.ndarray, folder: Path):
-        row = max((stage.length for stage in recipe.stages if stage.objective == "text"), default=0)
-        if len(stream) <= row:
+    def __init__(self, recipe: Recipe, stream: np.ndarray, folder: Path | None):
+        row = max((stage.length for stage in recipe.stages if stage.objective in ON_TEXT), default=0)
+        if row and len(stream) <= row:
             raise TrainingError(
                 f"The text has {len(stream):,} tokens to train on, and a row of it takes {row + 1:,}. Give a "
                 "longer text, one paragraph a line."
             )
-        self.recipe, self.stream, self.folder, self.step = recipe, stream, Path(folder), 0
+        self.recipe, self.stream, self.folder, self.step = recipe, stream, folder, 0
         self.model = fresh_transformer(recipe.config, recipe.seed)
-        matrices = [p for p in self.model.blocks.parameters() if p.dim() == 2]
+        matrices = [p for name, p in self.model.named_parameters() if "blocks." in name and p.dim() == 2]
         in_matrices = {id(p) for p in matrices}
         others = [p for p in self.model.parameters() if id(p) not in in_matrices]
         self.optimizers = (
@@ -88,6 +92,14 @@ class Training:
             raise TrainingError("The model to start from has another shape than the recipe's. Choose its own recipe.")
         self.model.load_state_dict(model.state_dict())
         self.step = self.recipe.first_text_step()
+
+    @torch.no_grad()
+    def take_weights(self, model: Transformer) -> None:
+        """Begin with weights of another model: those of the recipe's patterns; it may have fewer tokens."""
+        theirs = model.state_dict()
+        for name, tensor in self.model.state_dict().items():
+            if any(fnmatch(name, pattern) for pattern in self.recipe.taken):
+                tensor[: len(theirs[name])] = theirs[name]
 
     def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY) -> None:
         """Take the steps that are left; `report` is called every so many steps, the state saved too."""
@@ -106,7 +118,7 @@ class Training:
                 self.curve.append((self.step, stage.objective, loss))
                 report(Progress(self.step, self.recipe.steps, stage.objective, loss, tokens / seconds, left))
                 losses, tokens, since = [], 0, time.perf_counter()
-            if self.step % save_every == 0 or last:
+            if self.folder is not None and (self.step % save_every == 0 or last):
                 self.save()
         if self.averaged:
             self.model.load_state_dict(self.average)

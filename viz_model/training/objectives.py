@@ -9,7 +9,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viz_model.hooks import edit
-from viz_model.training.data import IGNORED, Batch, joined, repeated_batch, text_batch
+from viz_model.training.data import (
+    IGNORED,
+    LETTERS,
+    Batch,
+    joined,
+    masked_batch,
+    recurring_batch,
+    repeated_batch,
+    text_batch,
+)
+from viz_model.training.dates import Pairs, date_batch
 from viz_model.training.recipe import Stage
 from viz_model.transformer import Transformer
 
@@ -26,9 +36,16 @@ def stage_loss(model: Transformer, stage: Stage, stream: np.ndarray, random: np.
         reminder = random.integers(0, ordinary, (ECHO_ROWS, ECHO_LENGTH))
         batch = repeated_batch(ordinary, stage.rows, stage.length, random)
         return induction_loss(model, batch, stage.heads) + echo_loss(model, reminder, stage.echo_heads)
+    if stage.objective == "target":
+        return target_loss(model, date_batch(stage.rows, ordinary, random))
+    if stage.objective == "recurring":
+        return next_token_loss(model, recurring_batch(LETTERS, stage.rows, stage.length, random))
     if stage.objective == "copy":
         return next_token_loss(model, repeated_batch(ordinary, stage.rows, stage.length, random))
-    batch = text_batch(stream, stage.rows, stage.length, random)
+    if stage.objective == "masked":
+        batch = masked_batch(stream, stage.rows, stage.length, ordinary, random)  # the last token is the mask
+    else:
+        batch = text_batch(stream, stage.rows, stage.length, random)
     if stage.copy_rows:
         batch = joined(batch, repeated_batch(ordinary, stage.copy_rows, stage.length, random))
     with dropped_out(stage.dropout, seed=int(random.integers(2**31))):
@@ -55,10 +72,22 @@ def dropped_out(share: float, seed: int) -> Iterator[None]:
 
 
 def next_token_loss(model: Transformer, batch: Batch) -> Tensor:
-    """Cross-entropy of the next token over all targets but the ignored."""
+    """Cross-entropy of the targets that count: the next tokens, or those that were masked."""
     ids, targets = torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
     counted = targets != IGNORED
     hidden = model.hidden(ids)[counted]  # (B,T,C) -> (N,C): logits are dear, so only where they count
+    return F.cross_entropy(model.unembed(hidden), targets[counted])
+
+
+def target_loss(model: Transformer, pairs: Pairs) -> Tensor:
+    """Cross-entropy of each token of the translation, given the source and the right tokens before it.
+
+    Teacher forcing: Williams and Zipser 1989.
+    """
+    ids, targets = torch.from_numpy(pairs.ids), torch.from_numpy(pairs.targets)
+    source, padding = torch.from_numpy(pairs.source), torch.from_numpy(pairs.padding)
+    counted = targets != IGNORED
+    hidden = model.hidden(ids, source=source, source_padding=padding)[counted]  # (B,T,C) -> (N,C)
     return F.cross_entropy(model.unembed(hidden), targets[counted])
 
 

@@ -11,12 +11,17 @@ copy       the whole model continues the second copy of a random segment.
 text       rows of text, and a few of random repeats to the end, so that the circuit is not forgotten. A text
            that is read several times is learned by heart unless weights decay and blocks drop out; the last
            steps, at low rates, fit without dropout (as in Liu et al. 2023, "Dropout Reduces Underfitting").
+recurring  rows of random characters in which a segment comes again somewhere; no head is shown anything. Two layers
+           of attention alone find the circuit by themselves: what the model `induction` learned from.
+target     dates written in many ways, translated into one, given the right tokens so far; `length` of them are read.
 """
 
 from dataclasses import dataclass, replace
 
 from viz_model.errors import TrainingError
 from viz_model.transformer import TransformerConfig
+
+ON_TEXT = ("text", "masked")  # objectives that read the text
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,16 @@ class Recipe:
     """Stages of one model, with the seed that fixes weights and batches.
 
     averaged_steps: what comes out is the mean of the weights along the last so many steps (0: the last weights).
+    begins_with: the checkpoint whose weights it starts from, with its tokenizer, instead of fresh ones; `taken` says
+    which of them, as patterns over their names.
     """
 
     config: TransformerConfig
     stages: tuple[Stage, ...]
     seed: int = 0
     averaged_steps: int = 0
+    begins_with: str = ""
+    taken: tuple[str, ...] = ("*",)
 
     @property
     def steps(self) -> int:
@@ -63,11 +72,16 @@ class Recipe:
             step -= stage.steps
         raise TrainingError(f"The recipe has {self.steps} steps only.")
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether any stage needs a text; if none does, the model reads bytes, without merged tokens."""
+        return any(stage.objective in ON_TEXT for stage in self.stages)
+
     def last_text_stage(self) -> int:
         """Which of the stages is the last one on text; TrainingError where there is none."""
-        on_text = [number for number, stage in enumerate(self.stages) if stage.objective == "text"]
+        on_text = [number for number, stage in enumerate(self.stages) if stage.objective in ON_TEXT]
         if not on_text:
-            raise TrainingError("The recipe has no stage 'text'.")
+            raise TrainingError("The recipe has no stage on text.")
         return on_text[-1]
 
     def first_text_step(self) -> int:
@@ -105,4 +119,81 @@ TINY_GPT = Recipe(
     averaged_steps=1300,
 )
 
-RECIPES = {"tiny-gpt": TINY_GPT}
+# The twin of tiny-gpt: from its weights on, under the other mask and with the other objective.
+TINY_BERT = Recipe(
+    replace(TINY_GPT.config, layout="encoder-only", vocab_size=4354),
+    (Stage("masked", steps=1200, rows=8, length=256, matrix_rate=0.01, rate=0.001, decay=1.0, weight_decay=0.1),),
+    averaged_steps=600,
+    begins_with="tiny-gpt",
+)
+
+# The same with what Llama changed: rotary positions, RMSNorm, SwiGLU, shared key/value heads, no biases. What the
+# shared heads save (Ainslie et al. 2023) the wider feed-forward half takes, so that both have the same size.
+TINY_LLAMA = Recipe(
+    TransformerConfig(
+        n_layers=4,
+        n_heads=8,
+        n_kv_heads=2,
+        d_model=256,
+        d_ff=816,
+        vocab_size=4353,
+        context_length=256,
+        position="rotary",
+        norm="rms",
+        activation="swiglu",
+        bias=False,
+    ),
+    (
+        *TINY_GPT.stages[:4],
+        Stage("text", steps=3000, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
+    ),
+    averaged_steps=600,
+    begins_with="tiny-gpt",
+    taken=("tokens.weight",),
+)
+
+# The Transformer of 2017, small: norms after each half, sinusoids, one table of tokens (Vaswani et al. 2017, §3).
+TINY_SEQ2SEQ = Recipe(
+    TransformerConfig(
+        layout="encoder-decoder",
+        n_layers=2,
+        n_encoder_layers=2,
+        n_heads=4,
+        d_model=96,
+        vocab_size=257,
+        context_length=128,
+        position="sinusoidal",
+        norm_place="post",
+        embedding_scale=True,
+        activation="relu",
+    ),
+    (Stage("target", steps=2000, rows=64, length=11, warm_up=100, decay=0.8),),
+)
+
+# Attention alone (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"), on random repeats: the loss
+# stays on its plateau until a previous-token head and induction heads are there, then it falls.
+INDUCTION = Recipe(
+    TransformerConfig(
+        n_layers=2,
+        n_heads=2,
+        d_model=64,
+        d_ff=0,
+        vocab_size=257,
+        context_length=256,
+        position="sinusoidal",
+        embedding_scale=True,
+        tied_unembedding=False,
+    ),
+    (
+        Stage("recurring", steps=1200, rows=32, length=48, rate=0.006, warm_up=100),
+        Stage("recurring", steps=800, rows=8, length=192, rate=0.006, decay=0.6),  # so that it copies over longer ways
+    ),
+)
+
+RECIPES = {
+    "induction": INDUCTION,
+    "tiny-bert": TINY_BERT,
+    "tiny-gpt": TINY_GPT,
+    "tiny-llama": TINY_LLAMA,
+    "tiny-seq2seq": TINY_SEQ2SEQ,
+}

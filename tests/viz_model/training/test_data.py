@@ -12,7 +12,9 @@ from viz_model.training.data import (
     IGNORED,
     Batch,
     encode_books,
+    hide,
     joined,
+    recurring_batch,
     repeated_batch,
     split_books,
     text_batch,
@@ -39,6 +41,31 @@ def test_targets_of_repeats_are_exactly_those_that_can_be_known(seed, rows, leng
         assert counted == list(range(len(whole) - half, length))
         for t in counted:
             assert targets[t] == whole[t + 1] == whole[t + 1 - half]
+
+
+@examples(100)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(15, 70))
+def test_a_segment_comes_twice_somewhere_and_only_its_second_copy_counts(seed, rows, length):
+    tokens = np.arange(1000) * 3
+    batch = recurring_batch(tokens, rows, length, np.random.default_rng(seed))
+    assert batch.ids.shape == batch.targets.shape == (rows, length)
+    assert set(batch.ids.ravel()) <= set(tokens)
+    for ids, targets in zip(batch.ids, batch.targets, strict=True):
+        counted = np.flatnonzero(targets != IGNORED)
+        size = len(counted) + 1
+        assert length // 4 <= size <= length // 2
+        assert (np.diff(counted) == 1).all()
+        whole = [*ids, targets[-1] if targets[-1] != IGNORED else -1]
+        second = whole[counted[0] : counted[0] + size]
+        assert [targets[at] for at in counted] == second[1:]
+        earlier = [at for at in range(counted[0] - size + 1) if whole[at : at + size] == second]
+        assert earlier  # all of it stood there before, not overlapping
+
+
+def test_copies_stand_everywhere_and_at_every_distance():
+    targets = recurring_batch(np.arange(50), 4000, 24, np.random.default_rng(0)).targets
+    assert set((targets != IGNORED).sum(1) + 1) == set(range(6, 13))
+    assert (targets != IGNORED).any(0)[6:].all()
 
 
 def test_segments_are_of_every_length_and_tokens_of_every_kind():
@@ -99,3 +126,23 @@ def test_joined_batches_stand_one_below_the_other():
     both = joined(one, other)
     assert both.ids.tolist() == [[0] * 3, [0] * 3, [2] * 3]
     assert both.targets.tolist() == [[1] * 3, [1] * 3, [3] * 3]
+
+
+def test_hidden_tokens_are_chosen_and_replaced_in_the_shares_of_bert():
+    """Devlin et al. 2019, §3.1: 15 % chosen; of these 80 % the mask token, 10 % a random one, 10 % unchanged."""
+    mask, n = 99, 400_000
+    ids = np.random.default_rng(1).integers(0, 98, (400, n // 400))
+    hidden = hide(ids, mask, np.random.default_rng(2))
+    chosen = hidden.targets != IGNORED
+    np.testing.assert_array_equal(hidden.targets[chosen], ids[chosen])
+    np.testing.assert_array_equal(hidden.ids[~chosen], ids[~chosen])
+
+    def close_to(share, found, count):
+        assert found / count == pytest.approx(share, abs=4 * (share * (1 - share) / count) ** 0.5)
+
+    close_to(0.15, chosen.sum(), n)
+    now, before = hidden.ids[chosen], ids[chosen]
+    close_to(0.8, (now == mask).sum(), chosen.sum())
+    close_to(0.1 + 0.1 / 98, (now == before).sum(), chosen.sum())  # a random token may be the same
+    others = now[(now != mask) & (now != before)]
+    assert set(others) == set(range(98))  # every ordinary token, and no control token

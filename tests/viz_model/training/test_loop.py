@@ -232,6 +232,21 @@ def test_every_weight_has_one_optimizer_and_matrices_of_blocks_have_muon(tmp_pat
     assert {names[p] for p in muon} == {name for name in expected if name.endswith("weight")}
 
 
+def test_fresh_weights_of_an_encoder_decoder():
+    """What writes to a stream is scaled down; scaled token rows come out as large as sinusoids."""
+    config = small_config(
+        layout="encoder-decoder", d_model=64, n_kv_heads=4, vocab_size=300, position="sinusoidal", embedding_scale=True
+    )
+    state = fresh_transformer(config, seed=3).state_dict()
+    for name, tensor in state.items():
+        if name == "tokens.weight":
+            assert float(tensor.std()) == pytest.approx(1 / 8, rel=0.03)
+        elif tensor.dim() == 2:
+            writes = name.endswith(("attn.output.weight", "cross.output.weight", "ffn.down.weight"))
+            assert float(tensor.std()) == pytest.approx(0.02 / (2 if writes else 1), rel=0.1), name
+    assert sum(name.endswith("cross.output.weight") for name in state) == 2
+
+
 def test_fresh_weights():
     config = small_config(d_model=64, n_kv_heads=4, context_length=96, vocab_size=300)
     state = fresh_transformer(config, seed=3).state_dict()

@@ -1,6 +1,7 @@
 """The command `python -m viz_model.training`, end to end on a tiny recipe."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.tokenizer import Tokenizer
 from viz_model.training import __main__ as command
 from viz_model.training.data import split_books
-from viz_model.training.figures import HELD_OUT_FILE, books_of
+from viz_model.training.figures.report import HELD_OUT_FILE, books_of
 from viz_model.training.loop import CURVE_FILE, STATE_FILE, Training
 from viz_model.training.recipe import RECIPES, Recipe, Stage
 
@@ -149,9 +150,9 @@ def test_a_short_text_with_a_tokenizer_already_there(train):
 
 def test_a_tokenizer_of_another_recipe_is_refused(train, monkeypatch):
     folder = train()
-    other = Recipe(small_config(vocab_size=281, context_length=32), RECIPE.stages)
+    other = Recipe(small_config(vocab_size=290, context_length=32), RECIPE.stages)
     monkeypatch.setitem(RECIPES, "tiny", other)
-    with pytest.raises(TrainingError, match=r"281 tokens, but the tokenizer has 280\. Remove .*tiktoken"):
+    with pytest.raises(TrainingError, match=r"290 tokens, but the tokenizer has 280\. Remove .*tiktoken"):
         train()
     assert Tokenizer.load(folder).vocab_size == 280
 
@@ -178,3 +179,41 @@ def test_a_checkpoint_of_another_shape_is_no_start(train, tmp_path, monkeypatch)
     )
     with pytest.raises(TrainingError, match="another shape"):
         train(STORY, "--start", str(first), "--out", str(tmp_path / "other"))
+
+
+def test_a_recipe_that_makes_its_own_examples_needs_no_text_and_reads_bytes(tmp_path, monkeypatch, capsys):
+    config = small_config(layout="encoder-decoder", vocab_size=257, context_length=64)
+    monkeypatch.setitem(RECIPES, "dates", Recipe(config, (Stage("target", steps=2, rows=2, length=11),)))
+    arguments = ["training", "dates", "--out", str(tmp_path / "dates"), "--threads", str(torch.get_num_threads())]
+    monkeypatch.setattr("sys.argv", arguments)
+    command.main()
+    model = load(tmp_path / "dates")
+    assert model.tokenizer.encode("3 May") == list(b"3 May")
+    assert not (tmp_path / "dates" / HELD_OUT_FILE).exists()
+    assert "training tokens" not in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", [*arguments, "--text", str(tmp_path / "text.txt")])
+    with pytest.raises(TrainingError, match="Leave --text out"):
+        command.main()
+    monkeypatch.setattr("sys.argv", ["training", "tiny-gpt", "--out", str(tmp_path / "none")])
+    with pytest.raises(TrainingError, match="Give one: --text FILE"):
+        command.main()
+
+
+def test_a_recipe_that_begins_with_another_model_takes_its_weights_and_tokens(train, tmp_path, monkeypatch):
+    """The twin reads the same tokens and a mask token besides, and begins where the other ended."""
+    first = train()
+    text_of = (first / TOKENIZER_FILE).read_text()
+    config = replace(CONFIG, layout="encoder-only", vocab_size=CONFIG.vocab_size + 1)
+    still = Stage("masked", steps=1, rows=2, length=32, matrix_rate=0.0, rate=0.0)
+    twin = Recipe(config, (still,), begins_with=str(first))
+    monkeypatch.setitem(RECIPES, "tiny", twin)
+    monkeypatch.setattr(
+        "sys.argv", ["training", "tiny", "--text", str(tmp_path / "text.txt"), "--out", str(tmp_path / "twin")]
+    )
+    command.main()
+    assert (tmp_path / "twin" / TOKENIZER_FILE).read_text() == text_of
+    theirs, ours = (load_file(folder / WEIGHTS_FILE) for folder in (first, tmp_path / "twin"))
+    assert theirs.keys() == ours.keys()
+    for name, tensor in theirs.items():
+        torch.testing.assert_close(ours[name][: len(tensor)], tensor)
+    assert load(tmp_path / "twin").tokenizer.mask == config.vocab_size - 1

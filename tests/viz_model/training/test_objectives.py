@@ -9,8 +9,24 @@ import torch
 from tests.viz_model.models import VOCABULARY, small_model
 from viz_model.hooks import capture
 from viz_model.training import objectives
-from viz_model.training.data import IGNORED, Batch, repeated_batch, text_batch
-from viz_model.training.objectives import dropped_out, echo_loss, induction_loss, next_token_loss, stage_loss
+from viz_model.training.data import (
+    IGNORED,
+    LETTERS,
+    Batch,
+    masked_batch,
+    recurring_batch,
+    repeated_batch,
+    text_batch,
+)
+from viz_model.training.dates import date_batch
+from viz_model.training.objectives import (
+    dropped_out,
+    echo_loss,
+    induction_loss,
+    next_token_loss,
+    stage_loss,
+    target_loss,
+)
 from viz_model.training.recipe import Stage
 
 MODEL = small_model()
@@ -110,6 +126,38 @@ def test_each_stage_has_its_own_loss(monkeypatch):
     stage = Stage("text", steps=1, rows=3, length=20, copy_rows=2)
     close(stage_loss(MODEL, stage, STREAM, drawn(5)), next_token(both))
     close(stage_loss(MODEL, Stage("text", steps=1, rows=3, length=20), STREAM, drawn(5)), next_token(text))
+
+
+def test_the_recurring_stage_asks_for_second_copies_of_characters():
+    model, stage = small_model(vocab_size=257), Stage("recurring", steps=1, rows=3, length=20)
+    batch = recurring_batch(LETTERS, 3, 20, drawn(5))
+    with torch.inference_mode():
+        logits = model(torch.from_numpy(batch.ids), logits="all")
+    found = [surprise(logits[row, at], batch.targets[row, at]) for row, at in np.argwhere(batch.targets != IGNORED)]
+    close(stage_loss(model, stage, np.empty(0), drawn(5)), np.mean(found))
+
+
+def test_the_masked_stage_asks_for_the_hidden_tokens():
+    batch = masked_batch(STREAM, 3, 20, ORDINARY, drawn(5))
+    assert (batch.ids == ORDINARY).any(), "the last token of the vocabulary is the mask"
+    stage = Stage("masked", steps=1, rows=3, length=20)
+    close(stage_loss(MODEL, stage, STREAM, drawn(5)), next_token(batch))
+
+
+def test_target_loss_is_that_of_each_translation_by_itself():
+    """One pass a row, without padding, against the loss of the whole batch; of a recipe's stage too."""
+    model, pairs = (
+        small_model(layout="encoder-decoder", vocab_size=257, context_length=64),
+        date_batch(5, 256, drawn(3)),
+    )
+    found = []
+    for row in range(5):
+        source = torch.from_numpy(pairs.source[row][~pairs.padding[row]])[None]
+        logits = model(torch.from_numpy(pairs.ids[row])[None], source=source, logits="all")[0]
+        found += [surprise(logits[place], pairs.targets[row, place]) for place in range(11)]
+    assert len({(~row).sum() for row in pairs.padding}) > 1, "sources of more than one length"
+    close(target_loss(model, pairs), np.mean(found))
+    close(stage_loss(model, Stage("target", steps=1, rows=5, length=11), np.empty(0), drawn(3)), np.mean(found))
 
 
 def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():

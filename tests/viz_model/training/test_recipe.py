@@ -42,14 +42,14 @@ def test_of_two_text_stages_the_last_is_the_one_that_is_gone_on_with():
 
 
 def test_a_recipe_without_text_says_so():
-    with pytest.raises(TrainingError, match="no stage 'text'"):
+    with pytest.raises(TrainingError, match="no stage on text"):
         Recipe(small_config(), (Stage("copy", 2, 1, 8),)).with_text_steps(3)
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_every_recipe_fits_its_own_model(recipe):
     for stage in recipe.stages:
-        assert stage.objective in ("echo", "induction", "copy", "text")
+        assert stage.objective in ("echo", "induction", "copy", "text", "masked", "target")
         assert stage.length <= recipe.config.context_length
         assert max(stage.heads, stage.echo_heads) <= recipe.config.n_heads
         assert 0 <= stage.decay <= 1

@@ -1,25 +1,15 @@
-"""The figures of a checkpoint: held-out loss, what each head does, a continued story.
-
-python -m viz_model.training.figures checkpoints/tiny-gpt [--text FILE] [--write]
-"""
-
-import argparse
-import json
-import sys
-from pathlib import Path
+"""The figures of a model of text: held-out loss, what each head does, a continued story."""
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
 import viz_model as vm
-from viz_model.checkpoints import HEADS_FILE
-from viz_model.errors import TrainingError, VizError
+from viz_model.errors import TrainingError
 from viz_model.hooks import capture
 from viz_model.measures import induction_share, previous_token_share
-from viz_model.training.data import split_books
+from viz_model.training.figures.report import Report, best_heads, table
 
-HELD_OUT_FILE = "held-out.txt"
 HALF, SEQUENCES, SEED = 40, 64, 20_000_000  # far from the seeds of any training step
 STORY = "Once upon a time there was a king who had three daughters."
 HEAD_FIGURES = ("previous_text", "previous_random", "induction")
@@ -59,8 +49,8 @@ def head_figures(model: vm.Model, books: list[str]) -> dict[str, torch.Tensor]:
     if len(ids) < length:
         raise TrainingError(f"The held-out text has {len(ids)} tokens; a row of it takes {length}.")
     text = torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)[:SEQUENCES]
-    on_text = _all_weights(model, text)
-    on_random = _all_weights(model, random_repeats(model.config.vocab_size))
+    on_text = all_weights(model, text)
+    on_random = all_weights(model, random_repeats(model.config.vocab_size))
     return {
         "previous_text": previous_token_share(on_text).mean(1),
         "previous_random": previous_token_share(on_random).mean(1),
@@ -89,46 +79,25 @@ def figures(model: vm.Model, books: list[str]) -> dict:
     return {
         "held_out_loss": text_loss(model, books),
         "random_repeat_loss": random_loss(model),
-        "heads": {name: np.round(values.numpy().astype(float), 4).tolist() for name, values in heads.items()},
+        "heads": {name: table(values) for name, values in heads.items()},
         "story": continued(model),
     }
 
 
-def books_of(folder: Path, text: Path | None) -> list[str]:
-    """The held-out ends of a text's books, or those that lie beside the checkpoint."""
-    if text is not None:
-        return split_books(text.read_text("utf-8"))[1]
-    return (folder / HELD_OUT_FILE).read_text("utf-8").strip("\n").split("\n\n")
+def report(model: vm.Model, books: list[str]) -> Report:
+    """The figures as the command prints them."""
+    result = figures(model, books)
+    lines = [
+        f"held-out loss            {result['held_out_loss']:.3f} nats/token",
+        f"loss of repeated tokens  {result['random_repeat_loss']:.3f} nats/token",
+        *best_heads(result["heads"]),
+        result["story"],
+    ]
+    return Report(lines, result["heads"])
 
 
-def _all_weights(model: vm.Model, ids: torch.Tensor) -> torch.Tensor:
+def all_weights(model: vm.Model, ids: torch.Tensor) -> torch.Tensor:
     """(N,T) ids -> weights of every layer and head (L,N,H,T,T)."""
     with torch.inference_mode(), capture("*.weights") as found:
         model.transformer(ids)
     return torch.stack([found[f"blocks.{layer}.attn.weights"] for layer in range(model.config.n_layers)])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--text", type=Path, help="the whole text: its held-out part, as training cuts it")
-    parser.add_argument("--write", action="store_true", help=f"write the heads' figures to {HEADS_FILE}")
-    arguments = parser.parse_args()
-    result = figures(vm.load(arguments.folder), books_of(arguments.folder, arguments.text))
-    print(f"held-out loss            {result['held_out_loss']:.3f} nats/token")
-    print(f"loss of repeated tokens  {result['random_repeat_loss']:.3f} nats/token")
-    for name, table in result["heads"].items():
-        values = np.array(table)
-        layer, head = np.unravel_index(values.argmax(), values.shape)
-        print(f"{name:<24} best {values.max():.3f}, layer {layer}, head {head}")
-        print(values.round(2))
-    print(result["story"])
-    if arguments.write:
-        (arguments.folder / HEADS_FILE).write_text(json.dumps(result["heads"], indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except VizError as error:
-        sys.exit(str(error))

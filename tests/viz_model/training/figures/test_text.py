@@ -1,4 +1,4 @@
-"""The figures of a checkpoint against loops over tokens, and on attention made by hand."""
+"""The figures of a model of text against loops over tokens, and on attention made by hand."""
 
 import json
 
@@ -11,8 +11,10 @@ from tests.viz_model.tokenizers import small_tokenizer, story
 from viz_model.checkpoints import HEADS_FILE, load, save
 from viz_model.errors import TrainingError
 from viz_model.model import Model
-from viz_model.training import figures
 from viz_model.training.data import split_books
+from viz_model.training.figures import __main__ as command
+from viz_model.training.figures import text as figures
+from viz_model.training.figures.report import HELD_OUT_FILE
 
 TOKENIZER = small_tokenizer()
 BOOKS = ["the king had a castle.\n" * 3, "the", "", "naïve 日本 " * 9]
@@ -107,7 +109,7 @@ def test_attention_made_by_hand_has_the_figures_it_should(monkeypatch):
     before, itself = looking_at(*range(-1, length - 1)), looking_at(*range(length))
     induction = looking_at(*(i - half + 1 if i >= half else 0 for i in range(length)))
     by_hand = torch.stack((torch.stack((before, itself)), torch.stack((induction, itself))))  # (L,H,T,T)
-    monkeypatch.setattr(figures, "_all_weights", lambda host, ids: by_hand[:, None].expand(-1, len(ids), -1, -1, -1))
+    monkeypatch.setattr(figures, "all_weights", lambda host, ids: by_hand[:, None].expand(-1, len(ids), -1, -1, -1))
     found = figures.head_figures(model(context_length=length), [story()])
     assert found["previous_text"].tolist() == found["previous_random"].tolist()
     assert found["previous_text"][:, 1].tolist() == [0, 0]
@@ -131,12 +133,12 @@ def test_the_command_prints_and_writes_what_it_measured(tmp_path, monkeypatch, c
     monkeypatch.setattr(figures.continued, "__defaults__", ("the",))
     save(tmp_path, small_model(vocab_size=TOKENIZER.vocab_size, context_length=96), TOKENIZER)
     ends = split_books(story())[1]
-    (tmp_path / figures.HELD_OUT_FILE).write_text("\n\n".join(ends) + "\n", "utf-8")
+    (tmp_path / HELD_OUT_FILE).write_text("\n\n".join(ends) + "\n", "utf-8")
     (tmp_path / "whole.txt").write_text(story(), "utf-8")
     printed = []
     for more in ([], ["--text", str(tmp_path / "whole.txt")], ["--write"]):
         monkeypatch.setattr("sys.argv", ["figures", str(tmp_path), *more])
-        figures.main()
+        command.main()
         printed.append(capsys.readouterr().out)
         assert (tmp_path / HEADS_FILE).exists() == ("--write" in more)
     assert printed[0] == printed[1] == printed[2]  # the excerpt is the whole of this small text's ends

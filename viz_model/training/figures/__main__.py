@@ -1,0 +1,42 @@
+"""The figures of a checkpoint: python -m viz_model.training.figures checkpoints/tiny-gpt [--text FILE] [--write]"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import viz_model as vm
+from viz_model.checkpoints import HEADS_FILE
+from viz_model.errors import VizError
+from viz_model.training.figures import dates, masked, repeats, text
+from viz_model.training.figures.report import Report, books_of
+
+
+def report(model: vm.Model, folder: Path, whole_text: Path | None) -> Report:
+    """The figures that fit what the model was made for."""
+    if model.config.layout == "encoder-decoder":
+        return dates.report(model)
+    if model.config.layout == "encoder-only":
+        return masked.report(model, books_of(folder, whole_text))
+    if model.config.d_ff == 0:  # attention alone: it was made to copy
+        return repeats.report(model)
+    return text.report(model, books_of(folder, whole_text))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--text", type=Path, help="the whole text: its held-out part, as training cuts it")
+    parser.add_argument("--write", action="store_true", help=f"write the heads' figures to {HEADS_FILE}")
+    arguments = parser.parse_args()
+    result = report(vm.load(arguments.folder), arguments.folder, arguments.text)
+    print("\n".join(result.lines))
+    if arguments.write:
+        (arguments.folder / HEADS_FILE).write_text(json.dumps(result.heads, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except VizError as error:
+        sys.exit(str(error))

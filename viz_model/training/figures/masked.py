@@ -1,0 +1,84 @@
+"""The figures of a model that names hidden tokens: loss and accuracy on held-out text, beside the unigram's.
+
+Devlin et al. 2019, "BERT", §3.1: what is hidden and how is `data.masked_batch`'s.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+import viz_model as vm
+from viz_model.errors import TrainingError
+from viz_model.measures import next_token_share, previous_token_share
+from viz_model.training.data import IGNORED, encode_books, hide
+from viz_model.training.figures.report import Report, best_heads, table
+from viz_model.training.figures.text import SEED, SEQUENCES, all_weights
+
+
+@dataclass(frozen=True)
+class Masked:
+    """How well hidden tokens are named: mean cross-entropy in nats and share of right first guesses.
+
+    The unigram knows how often each token of the held-out text occurs in it, and nothing of its neighbours: no
+    guess that does not look at the text around can be better.
+    """
+
+    loss: float
+    accuracy: float
+    unigram_loss: float
+    unigram_accuracy: float
+    count: int
+
+
+def held_out_rows(model: vm.Model, books: list[str]) -> np.ndarray:
+    """The held-out text in rows of the context length (N,T), the rest of the last one left out."""
+    length = model.config.context_length
+    ids = encode_books(books, model.tokenizer).astype(np.int64)
+    if len(ids) < length:
+        raise TrainingError(f"The held-out text has {len(ids)} tokens; a row of it takes {length}.")
+    return ids[: len(ids) // length * length].reshape(-1, length)
+
+
+def masked_figures(model: vm.Model, books: list[str]) -> Masked:
+    """Loss and accuracy on tokens hidden by chance (the same ones each time)."""
+    if model.tokenizer is None or model.tokenizer.mask is None:
+        raise TrainingError(f"{model.name} has no mask token, so it cannot be asked for hidden tokens.")
+    whole = held_out_rows(model, books)
+    hidden = hide(whole, model.tokenizer.mask, np.random.default_rng(SEED))
+    total, right = 0.0, 0
+    for ids, targets in zip(hidden.ids, torch.from_numpy(hidden.targets), strict=True):
+        counted = targets != IGNORED
+        with torch.inference_mode():
+            logits = model.transformer.unembed(model.transformer.hidden(torch.from_numpy(ids)[None])[0, counted])
+        total += F.cross_entropy(logits, targets[counted], reduction="sum").item()
+        right += int((logits.argmax(-1) == targets[counted]).sum())
+    asked = hidden.targets[hidden.targets != IGNORED]
+    shares = np.bincount(whole.ravel(), minlength=model.config.vocab_size) / whole.size
+    return Masked(
+        loss=total / len(asked),
+        accuracy=right / len(asked),
+        unigram_loss=float(-np.log(shares[asked]).mean()),
+        unigram_accuracy=float((asked == shares.argmax()).mean()),
+        count=len(asked),
+    )
+
+
+def head_figures(model: vm.Model, books: list[str]) -> dict[str, torch.Tensor]:
+    """Mean weights of every head (L,H) on the token before and on the token after, on held-out text."""
+    weights = all_weights(model, torch.from_numpy(held_out_rows(model, books)[:SEQUENCES]))
+    return {"previous_text": previous_token_share(weights).mean(1), "next_text": next_token_share(weights).mean(1)}
+
+
+def report(model: vm.Model, books: list[str]) -> Report:
+    """The figures as the command prints them."""
+    result = masked_figures(model, books)
+    heads = {name: table(values) for name, values in head_figures(model, books).items()}
+    lines = [
+        f"{result.count:,} hidden tokens of the held-out text",
+        f"loss      {result.loss:.3f} nats/token   unigram {result.unigram_loss:.3f}",
+        f"accuracy  {result.accuracy:.3f}              unigram {result.unigram_accuracy:.3f}",
+        *best_heads(heads),
+    ]
+    return Report(lines, heads)

@@ -1,0 +1,62 @@
+"""Keep what a live training made, as a checkpoint like any other."""
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import torch
+
+from viz_model import checkpoints
+from viz_model.errors import TrainingError
+from viz_model.tokenizer import Tokenizer
+from viz_model.training.figures.report import table
+from viz_model.training.live import LiveTraining
+from viz_model.training.loop import CURVE_FILE
+from viz_model.transformer import make_transformer
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+MOST_KEPT = 20  # models of their own that all readers of a server can keep
+
+
+def keep(training: LiveTraining, name: str) -> Path:
+    """Write the model as it was after the last step, with its figures and its loss curve; gives the folder.
+
+    Raises TrainingError for a name that is taken or is none, and where nothing can be written.
+    """
+    if training.last is None:
+        raise TrainingError("There is nothing to keep yet: wait until the training has ended, or stop it.")
+    if not NAME.fullmatch(name):
+        raise TrainingError("A name is up to 40 small letters (a to z), digits and hyphens. Choose such a one.")
+    folder = checkpoints.FOLDER / name
+    if name in checkpoints.BUNDLED or folder.exists():
+        raise TrainingError(f"There is a model {name} already. Choose another name.")
+    if sum(entry.state == "own" for entry in checkpoints.catalogue()) >= MOST_KEPT:
+        raise TrainingError(
+            f"{MOST_KEPT} models were kept already, which is the most. Remove a folder below checkpoints."
+        )
+    unfinished = checkpoints.FOLDER / f".{name}.unfinished"  # hidden: it is no model before it is whole
+    try:
+        _write(training, unfinished)
+        unfinished.rename(folder)
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise TrainingError(f"The model cannot be written to {folder}: {error}.") from error
+    return folder
+
+
+def _write(training: LiveTraining, folder: Path) -> None:
+    transformer = make_transformer(training.job.recipe.config)
+    transformer.load_state_dict({name: torch.from_numpy(array) for name, array in training.last.weights.items()})
+    checkpoints.save(folder, transformer, Tokenizer.of_bytes())
+    shot = training.snapshots[-1]
+    heads = {
+        "previous_random": table(torch.from_numpy(shot.previous)),
+        "induction": table(torch.from_numpy(shot.induction)),
+    }
+    (folder / checkpoints.HEADS_FILE).write_text(json.dumps(heads, indent=1) + "\n")
+    objective = training.job.recipe.stages[0].objective
+    with (folder / CURVE_FILE).open("w", newline="") as file:
+        rows = [(shot.step, objective, shot.loss) for shot in training.snapshots if shot.loss is not None]
+        csv.writer(file).writerows([("step", "objective", "loss"), *rows])
