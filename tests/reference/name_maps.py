@@ -2,12 +2,12 @@
 
 import torch
 
-from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.transformer import TransformerConfig, make_transformer
 
 
 def loaded(config, weights):
     """Our Transformer with these weights; a missing, foreign or misshapen name is an error."""
-    model = Transformer(config).eval().requires_grad_(False)
+    model = make_transformer(config).eval().requires_grad_(False)
     model.load_state_dict(weights)
     return model
 
@@ -161,16 +161,91 @@ TORCH_NAMES = {
 
 def torch_weights(encoder, embedding):
     """`nn.TransformerEncoder` has no embedding of its own; q, k and v are one layer."""
-    state = encoder.state_dict()
+    return {"tokens.weight": embedding} | _torch_stack(encoder, TORCH_NAMES)
+
+
+TORCH_DECODER_NAMES = TORCH_NAMES | {
+    "norm2": "norm3",
+    "norm_cross": "norm2",
+    "cross.output": "multihead_attn.out_proj",
+}
+
+
+def torch_encoder_decoder_weights(theirs, embedding):
+    """Of `nn.Transformer`."""
+    stacks = {"encoder": (theirs.encoder, TORCH_NAMES), "decoder": (theirs.decoder, TORCH_DECODER_NAMES)}
     weights = {"tokens.weight": embedding}
-    weights |= _layer("final_norm", _under(state, "norm."))
-    for layer in range(encoder.num_layers):
+    for name, (stack, names) in stacks.items():
+        weights |= {f"{name}.{ours}": tensor for ours, tensor in _torch_stack(stack, names).items()}
+    return weights
+
+
+def _torch_stack(stack, names):
+    state = stack.state_dict()
+    weights = _layer("final_norm", _under(state, "norm."))
+    for layer in range(stack.num_layers):
         his = _under(state, f"layers.{layer}.")
-        together = {"weight": his["self_attn.in_proj_weight"], "bias": his["self_attn.in_proj_bias"]}
-        for name, part in zip(("query", "key", "value"), _split(together, 3), strict=True):
-            weights |= _layer(f"blocks.{layer}.attn.{name}", part)
-        for ours, theirs in TORCH_NAMES.items():
+        for attention, prefix in (("attn", "self_attn"), ("cross", "multihead_attn")):
+            if f"{prefix}.in_proj_weight" in his:
+                together = {kind: his[f"{prefix}.in_proj_{kind}"] for kind in ("weight", "bias")}
+                for name, part in zip(("query", "key", "value"), _split(together, 3), strict=True):
+                    weights |= _layer(f"blocks.{layer}.{attention}.{name}", part)
+        for ours, theirs in names.items():
             weights |= _layer(f"blocks.{layer}.{ours}", _under(his, f"{theirs}."))
+    return weights
+
+
+def marian_config(theirs):
+    assert theirs.encoder_attention_heads == theirs.decoder_attention_heads, "ours has one number for both"
+    assert theirs.encoder_ffn_dim == theirs.decoder_ffn_dim
+    return TransformerConfig(
+        layout="encoder-decoder",
+        n_layers=theirs.decoder_layers,
+        n_encoder_layers=theirs.encoder_layers,
+        n_heads=theirs.decoder_attention_heads,
+        d_model=theirs.d_model,
+        d_ff=theirs.decoder_ffn_dim,
+        vocab_size=theirs.vocab_size,
+        context_length=theirs.max_position_embeddings,
+        position="sinusoidal",
+        norm_place="post",
+        embedding_scale=theirs.scale_embedding,
+        activation=theirs.activation_function,
+    )
+
+
+MARIAN_NAMES = {
+    "norm1": "self_attn_layer_norm",
+    "norm_cross": "encoder_attn_layer_norm",
+    "norm2": "final_layer_norm",
+    "ffn.up": "fc1",
+    "ffn.down": "fc2",
+} | {
+    f"{ours}.{part}": f"{theirs}.{name}"
+    for ours, theirs in (("attn", "self_attn"), ("cross", "encoder_attn"))
+    for part, name in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj"))
+}
+
+
+def marian_weights(theirs):
+    """Marian puts the C/2 sines before the cosines, the paper each sine beside its cosine.
+
+    So the stream's numbers stand in another order: what reads the stream and what writes to it is put in ours.
+    """
+    state = _under(theirs.state_dict(), "model.")
+    width = theirs.config.d_model
+    order = torch.arange(width).view(2, -1).t().flatten()  # 0, C/2, 1, C/2 + 1 …
+    weights = {"tokens.weight": state["shared.weight"][:, order]}
+    for stack, layers in (("encoder", theirs.config.encoder_layers), ("decoder", theirs.config.decoder_layers)):
+        for layer in range(layers):
+            for ours, his in MARIAN_NAMES.items():
+                found = _layer(f"{stack}.blocks.{layer}.{ours}", _under(state, f"{stack}.layers.{layer}.{his}."))
+                reads = ours.endswith(("query", "key", "value", "up"))
+                for name, tensor in found.items():
+                    if not reads:
+                        weights[name] = tensor[order]
+                    else:
+                        weights[name] = tensor[:, order] if name.endswith("weight") else tensor
     return weights
 
 

@@ -65,6 +65,34 @@ def test_outputs_and_attention_maps(pair, length):
         agree(found[f"blocks.{number}.resid_post"], layer(found[f"blocks.{number}.resid_pre"], mask), 1e-5)
 
 
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_attention_alone(place):
+    """Blocks without a feed-forward half, of `nn.MultiheadAttention` and `nn.LayerNorm`."""
+    layers = [nn.ModuleList((nn.MultiheadAttention(WIDTH, HEADS, batch_first=True), nn.LayerNorm(WIDTH))) for _ in "ab"]
+    last = nn.LayerNorm(WIDTH)
+    randomise(nn.ModuleList([*layers, last]), size=0.3)
+    ids, mask = ids_of(7), torch.ones(7, 7, dtype=torch.bool).triu(1)
+    embedding = torch.randn(VOCABULARY, WIDTH, generator=torch.Generator().manual_seed(1))
+    config = TransformerConfig(
+        2, HEADS, WIDTH, VOCABULARY, CONTEXT, d_ff=0, position="none", norm_place=place, layout="decoder-only"
+    )
+    weights = {"tokens.weight": embedding}
+    if place == "pre":
+        weights |= {f"final_norm.{name}": tensor for name, tensor in last.state_dict().items()}
+    x = embedding[ids]
+    for number, (attention, norm) in enumerate(layers):
+        state = attention.state_dict()
+        for kind in ("weight", "bias"):
+            for name, part in zip(("query", "key", "value"), state[f"in_proj_{kind}"].chunk(3), strict=True):
+                weights[f"blocks.{number}.attn.{name}.{kind}"] = part
+            weights[f"blocks.{number}.attn.output.{kind}"] = state[f"out_proj.{kind}"]
+            weights[f"blocks.{number}.norm1.{kind}"] = norm.state_dict()[kind]
+        read = norm(x) if place == "pre" else x
+        added = x + attention(read, read, read, attn_mask=mask)[0]
+        x = added if place == "pre" else norm(added)
+    agree(loaded(config, weights).hidden(ids), last(x) if place == "pre" else x, 1e-5)
+
+
 def test_padding(pair):
     theirs, ours, embedding = pair
     ids, padding = ids_of(7), torch.zeros(2, 7, dtype=torch.bool)

@@ -3,10 +3,11 @@
 import numpy as np
 
 
-def attention(query, key, value, mask=None, bias=None, scale=None):
+def attention(query, key, value, mask=None, bias=None, scale=None, softcap=None, sinks=None):
     """(raw, scores, weights, mixed) of Vaswani et al. 2017, eq. 1, as loops over batch, head and query.
 
-    A row without a permitted key has weights 0. Head h reads key head h // (H // G) (GQA, §2.2).
+    A row without a permitted key has weights 0. Head h reads key head h // (H // G) (GQA, §2.2). softcap: as Gemma 2
+    writes it, logits ← soft_cap · tanh(logits / soft_cap). sinks: one number a head in each row's denominator.
     """
     query, key, value = (np.asarray(x, dtype=np.float64) for x in (query, key, value))
     (batch, heads, queries, width), (_, groups, keys, _) = query.shape, key.shape
@@ -14,15 +15,19 @@ def attention(query, key, value, mask=None, bias=None, scale=None):
     mask = np.broadcast_to(True if mask is None else np.asarray(mask), shape)
     bias = np.broadcast_to(0.0 if bias is None else np.asarray(bias, dtype=np.float64), shape)
     scale = 1 / np.sqrt(width) if scale is None else scale
+    sinks = None if sinks is None else np.asarray(sinks, dtype=np.float64)
     raw, weights, mixed = np.zeros(shape), np.zeros(shape), np.zeros(query.shape)
     for b, h, t in np.ndindex(batch, heads, queries):
         g = h // (heads // groups)
         raw[b, h, t] = [query[b, h, t] @ key[b, g, s] for s in range(keys)]
         permitted = np.flatnonzero(mask[b, h, t])
         if len(permitted):
-            row = raw[b, h, t, permitted] * scale + bias[b, h, t, permitted]
-            exponentials = np.exp(row - row.max())
-            weights[b, h, t, permitted] = exponentials / exponentials.sum()
+            row = raw[b, h, t, permitted] * scale
+            row = (row if softcap is None else softcap * np.tanh(row / softcap)) + bias[b, h, t, permitted]
+            largest = row.max() if sinks is None else max(row.max(), sinks[h])
+            exponentials = np.exp(row - largest)
+            of_sink = 0.0 if sinks is None else np.exp(sinks[h] - largest)
+            weights[b, h, t, permitted] = exponentials / (exponentials.sum() + of_sink)
         mixed[b, h, t] = sum(weights[b, h, t, s] * value[b, g, s] for s in range(keys))
     return raw, raw * scale, weights, mixed
 

@@ -1,11 +1,11 @@
-"""The catalogue of models, and reading and writing them: config.json, model.safetensors, the tokenizer."""
+"""The files of a checkpoint of our own: config.json, model.safetensors, the tokenizer, figures of the heads."""
 
 import json
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 
@@ -13,61 +13,28 @@ from viz_model.errors import CheckpointError, ConfigError
 from viz_model.model import Model
 from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.tokenizer import Tokenizer
-from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.transformer import Transformer, TransformerConfig, make_transformer
 
-FOLDER = Path(__file__).resolve().parent.parent / "checkpoints"
 CONFIG_FILE, WEIGHTS_FILE, HEADS_FILE = "config.json", "model.safetensors", "heads.json"
+EXAMPLES_FILE = "examples.json"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One model of the catalogue; `size` is the bytes of its weights on disk. Without a tokenizer it reads ids only."""
-
-    name: str
-    folder: Path
-    config: TransformerConfig
-    size: int
-    has_tokenizer: bool
-
-
-def catalogue() -> list[Entry]:
-    """What can be loaded by name; a damaged folder is left out here, and explained when it is loaded."""
-    entries = []
-    for folder in sorted(FOLDER.iterdir()) if FOLDER.is_dir() else []:
-        try:
-            config, weights = read_config(folder), folder / WEIGHTS_FILE
-            with safe_open(weights, "pt"):  # reads the header only, and compares it with the file's length
-                has_tokenizer = (folder / TOKENIZER_FILE).exists()
-                entries.append(Entry(folder.name, folder, config, weights.stat().st_size, has_tokenizer))
-        except (CheckpointError, OSError, SafetensorError):
-            continue
-    return entries
-
-
-def load(name_or_folder: str | Path) -> Model:
-    """The model of that name in the catalogue, or of that folder; weights as float32, in eval mode.
-
-    A plain name means the catalogue first, so that no folder where Python happens to run can shadow it; what
-    has a separator in it, such as "../mine", is a path as anywhere else. A folder without a tokenizer file
-    loads too and is traced by ids.
-
-    Raises CheckpointError when there is no such model, or when a file of it is missing, damaged or foreign:
-    the sentence names the file and the tensor.
-    """
-    folder = _folder(str(name_or_folder))
+def read_model(folder: Path) -> Model:
+    """The model of a folder, its weights as float32, in eval mode; raises CheckpointError, see `load`."""
     config = read_config(folder)
     weights = _read_weights(folder / WEIGHTS_FILE)
     _refuse_misfit(weights, config, folder / WEIGHTS_FILE)
     transformer = _blank(config)
     transformer.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
     transformer.eval().requires_grad_(False)
-    tokenizer = Tokenizer.load(folder) if (folder / TOKENIZER_FILE).exists() else None
+    may_mask = config.vocab_size if config.layout == "encoder-only" else None
+    tokenizer = Tokenizer.load(folder, may_mask) if (folder / TOKENIZER_FILE).exists() else None
     if tokenizer is not None and tokenizer.vocab_size != config.vocab_size:
         raise CheckpointError(
             f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens, but the model has "
             f"{config.vocab_size}: they do not belong together. Restore the folder and try again."
         )
-    return Model(folder.name, transformer, tokenizer, _read_heads(folder, config))
+    return Model(folder.name, transformer, tokenizer, _read_heads(folder, config), _read_examples(folder))
 
 
 def save(folder: Path, transformer: Transformer, tokenizer: Tokenizer | None) -> None:
@@ -100,25 +67,6 @@ def read_config(folder: Path) -> TransformerConfig:
         raise CheckpointError(f"The file {path} contradicts itself: {error}") from error
 
 
-def _folder(name: str) -> Path:
-    is_plain = Path(name).name == name != ".."
-    for folder in (FOLDER / name, Path(name)) if is_plain else (Path(name),):
-        if name and _is_folder(folder):
-            return folder.resolve()
-    names = ", ".join(entry.name for entry in catalogue()) or "none"
-    raise CheckpointError(
-        f"There is no model or folder {name!r}. Models that are here: {names}. A folder of your own must "
-        f"hold {CONFIG_FILE} and {WEIGHTS_FILE}."
-    )
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # a name that is too long, a folder that may not be entered
-        return False
-
-
 def _read_json(path: Path) -> object:
     try:
         return json.loads(path.read_text("utf-8"))
@@ -139,9 +87,10 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 def _refuse_misfit(weights: dict[str, torch.Tensor], config: TransformerConfig, path: Path) -> None:
     """Every tensor of the config must be there, of its shape, finite, and none may be left over."""
-    if config.n_layers > len(weights):
+    n_layers = config.n_layers + config.n_encoder_layers
+    if n_layers > len(weights):
         raise CheckpointError(
-            f"The config asks for {config.n_layers:,} layers, but {path} holds {len(weights)} tensors in all."
+            f"The config asks for {n_layers:,} layers, but {path} holds {len(weights)} tensors in all."
         )
     wanted = _blank(config, "meta").state_dict()
     for name, tensor in wanted.items():
@@ -174,7 +123,7 @@ def _blank(config: TransformerConfig, device: str = "cpu") -> Transformer:
     """A Transformer to be filled; on the device "meta" it has shapes only, and costs no memory."""
     try:
         with torch.device(device), _WithoutInitialisation():
-            return Transformer(config)
+            return make_transformer(config)
     except (RuntimeError, TypeError) as error:  # torch has no room for the sizes, or no number for them
         raise CheckpointError(f"The config asks for more than this computer can hold: {error}") from error
 
@@ -196,3 +145,12 @@ def _read_heads(folder: Path, config: TransformerConfig) -> dict[str, list[list[
             "measure again: python -m viz_model.training.figures FOLDER --write"
         )
     return tables
+
+
+def _read_examples(folder: Path) -> dict[str, str]:
+    """Prompts that this model was made for, by what they are called; none where the file is not there."""
+    path = folder / EXAMPLES_FILE
+    examples = _read_json(path) if path.exists() else {}
+    if not isinstance(examples, dict) or not all(isinstance(text, str) and text for text in examples.values()):
+        raise CheckpointError(f"The file {path} does not hold prompts by their names. Remove or restore it.")
+    return examples

@@ -1,0 +1,94 @@
+"""Twins of models of the transformers library against the library's own code with the rounded weights put in."""
+
+import pytest
+import torch
+import transformers
+
+from viz_model import hub
+from viz_model.quantization import ATTENTION, INT8, LLM_INT8, NF4, Choice, places, quantize, trace_quantized
+
+IDS, TARGET = [3, 5, 7, 9, 11, 4], [2, 4, 6]
+V, C, F = 31, 24, 40
+
+
+def gpt2():
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=V, n_embd=C, n_layer=2, n_head=3, n_positions=16, bos_token_id=0, eos_token_id=0
+        )
+    )
+
+
+def llama():
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=V,
+            hidden_size=C,
+            intermediate_size=F,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+        )
+    )
+
+
+def bert():
+    return transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            vocab_size=V, hidden_size=C, intermediate_size=F, num_hidden_layers=2, num_attention_heads=3
+        )
+    )
+
+
+def t5():
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(vocab_size=V, d_model=C, d_ff=F, d_kv=8, num_layers=2, num_heads=3)
+    )
+
+
+# Linear layers of the blocks, and those of attention among them: in GPT-2, Q, K and V are one matrix.
+FAMILIES = {gpt2: (8, 4), llama: (14, 8), bert: (12, 8), t5: (32, 24)}
+
+
+@pytest.fixture(params=FAMILIES, ids=lambda family: family.__name__)
+def pair(request, tmp_path):
+    """The library's model, and ours of the same folder."""
+    torch.manual_seed(1)
+    theirs = request.param().eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.normal_(0, 0.2)
+    theirs.save_pretrained(tmp_path)
+    return request.param, theirs, hub.load(tmp_path, request.param.__name__)
+
+
+@torch.no_grad()
+def test_the_twin_is_the_librarys_model_with_rounded_weights(pair):
+    family, theirs, ours = pair
+    inputs, given = {"input_ids": torch.tensor([IDS])}, {}
+    if family is t5:
+        inputs["decoder_input_ids"], given = torch.tensor([TARGET]), {"target": TARGET}
+    before = ours.trace(IDS, **given)
+    every, attention = FAMILIES[family]
+    assert len(places(ours.transformer)) == every
+    assert len(quantize(ours, Choice(INT8, ATTENTION)).tensors) == attention
+    exact = {name: parameter.clone() for name, parameter in theirs.named_parameters()}
+    for scheme in (INT8, NF4):
+        quantized = quantize(ours, Choice(scheme))
+        parameters = dict(theirs.named_parameters())
+        for name, tensor in quantized.tensors.items():
+            rounded = tensor.after.dequantized()
+            parameters[f"{name}.weight"].copy_(rounded.T if family is gpt2 else rounded)
+        expected = theirs(**inputs).logits[0, -1]
+        after, _ = trace_quantized(quantized, before)
+        torch.testing.assert_close(after.logits, expected, rtol=1e-4, atol=1e-5)
+        assert after.tensors.keys() == before.tensors.keys()  # hook sites on replaced layers are there too
+        for name, tensor in quantized.tensors.items():
+            original = exact[f"{name}.weight"]
+            assert torch.equal(tensor.before, original.T if family is gpt2 else original)
+    assert torch.equal(ours.trace(IDS, **given).logits, before.logits)  # and the model is as it was
+    apart = [
+        (trace_quantized(quantize(ours, Choice(LLM_INT8, threshold=threshold)), before)[0].logits - before.logits)
+        for threshold in (1e-6, 100.0)
+    ]
+    assert apart[0].abs().max() < apart[1].abs().max() / 2  # all columns in 16 bits, or all in int8

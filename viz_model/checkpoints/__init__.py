@@ -1,0 +1,91 @@
+"""Checkpoints: what models there are, loading one, saving one."""
+
+import os
+from pathlib import Path
+
+from viz_model import hub
+from viz_model.checkpoints.catalogue import BUNDLED, Entry, count_numbers, describe, list_models
+from viz_model.checkpoints.files import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, read_config, read_model, save
+from viz_model.errors import CheckpointError
+from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
+from viz_model.memory import refuse_what_cannot_fit
+from viz_model.model import Model
+
+__all__ = [
+    "BUNDLED",
+    "CONFIG_FILE",
+    "HEADS_FILE",
+    "WEIGHTS_FILE",
+    "Entry",
+    "catalogue",
+    "describe",
+    "fetched_folder",
+    "load",
+    "read_config",
+    "save",
+]
+
+FOLDER = Path(__file__).resolve().parents[2] / "checkpoints"
+
+
+def fetched_folder() -> Path:
+    """Where fetched models are kept: the environment variable VIZ_FETCHED, or checkpoints/fetched."""
+    return Path(os.environ.get("VIZ_FETCHED") or FOLDER / "fetched")
+
+
+def catalogue() -> list[Entry]:
+    """What can be loaded by name, and what can be fetched (`folder` is None).
+
+    A damaged folder is left out here, and explained when it is loaded.
+    """
+    return list_models(FOLDER, fetched_folder())
+
+
+def load(name_or_folder: str | Path) -> Model:
+    """The model of that name in the catalogue, or of that folder; in eval mode.
+
+    A plain name means the catalogue first, so that no folder where Python happens to run can shadow it; what
+    has a separator in it, such as "../mine", is a path as anywhere else, or else the id of a model that was
+    fetched from the Hugging Face Hub. A folder without a tokenizer loads too and is traced by ids.
+
+    Raises CheckpointError when there is no such model, when a file of it is missing, damaged or foreign (the
+    sentence names the file and the tensor), and when it needs more memory than there is.
+    """
+    folder = _folder(str(name_or_folder))
+    _refuse_what_cannot_fit(folder)
+    if hub.is_hub(folder):
+        fetched = read_source(folder)
+        return hub.load(folder, fetched.name if fetched else folder.name)
+    return read_model(folder)
+
+
+def _refuse_what_cannot_fit(folder: Path) -> None:
+    try:
+        numbers = count_numbers(folder)
+    except CheckpointError:
+        return  # what reads the file says better what is wrong with it
+    refuse_what_cannot_fit(folder.name, numbers)
+
+
+def _folder(name: str) -> Path:
+    is_plain = Path(name).name == name != ".."
+    fetched = fetched_folder() / folder_name(name)
+    for folder in (FOLDER / name, fetched, Path(name)) if is_plain else (Path(name), fetched):
+        if name and _is_model(folder):
+            return folder.resolve()
+    if name in OFFERS or HUB_ID.fullmatch(name):
+        raise CheckpointError(
+            f"{name} is not here yet. Fetch it on the page Models, or by: python -m viz_model.checkpoints fetch {name}"
+        )
+    names = ", ".join(entry.name for entry in catalogue() if entry.folder) or "none"
+    raise CheckpointError(
+        f"There is no model or folder {name!r}. Models that are here: {names}. A folder of your own must "
+        f"hold {CONFIG_FILE} and {WEIGHTS_FILE}."
+    )
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return path.is_dir() or (path.suffix == ".gguf" and path.is_file())
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False

@@ -1,0 +1,136 @@
+"""The catalogue: what can be loaded by name, and what can be fetched, with its facts; nothing is loaded for it."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from viz_model.checkpoints.files import TOKENIZER_FILE, read_config
+from viz_model.errors import CheckpointError
+from viz_model.fetching import OFFERS, read_source
+from viz_model.hub import facts
+from viz_model.hub.facts import HubConfig
+from viz_model.transformer import TransformerConfig
+
+# The models that ship with the project, the one for a first visit first.
+BUNDLED = ("tiny-gpt", "tiny-bert", "tiny-llama", "tiny-seq2seq", "induction")
+
+STATES = ("bundled", "own", "fetched", "to fetch")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of the catalogue.
+
+    folder: None for a model that is to be fetched, of which `download` bytes come over the network. size: bytes of
+    its weights on disk. config: its facts, by the names of TransformerConfig. Without a tokenizer it reads ids only.
+    """
+
+    name: str
+    state: str
+    folder: Path | None
+    config: TransformerConfig | HubConfig
+    parameters: int
+    size: int
+    has_tokenizer: bool
+    licence: str
+    source: str
+    download: int = 0
+
+    @property
+    def family(self) -> str:
+        return getattr(self.config, "family", None) or "Skeleton of this project"
+
+
+def list_models(folder: Path, fetched: Path) -> list[Entry]:
+    """What is in these two folders, the bundled models first, and what is still to be fetched.
+
+    A damaged folder is left out here, and explained when it is loaded.
+    """
+    folders = sorted(_folders_in(folder), key=_order) + sorted(_folders_in(fetched), key=_order)
+    entries = [entry for path in folders if (entry := _described(path))]
+    here = {entry.name for entry in entries}
+    return entries + [_to_fetch(offer) for offer in OFFERS.values() if offer.name not in here]
+
+
+def describe(folder: Path) -> Entry:
+    """The facts of a model in a folder, or of a GGUF file.
+
+    Raises CheckpointError with the file that is missing or damaged.
+    """
+    if facts.is_hub(folder):
+        config, has_tokenizer = facts.read_facts(folder), facts.has_tokenizer(folder)
+    else:
+        config, has_tokenizer = read_config(folder), (folder / TOKENIZER_FILE).exists()
+    source, state = read_source(folder), "bundled" if folder.name in BUNDLED else "own"
+    return Entry(
+        name=source.name if source else folder.name,
+        state="fetched" if source else state,
+        folder=folder,
+        config=config,
+        parameters=source.parameters if source else count_numbers(folder),
+        size=sum(path.stat().st_size for path in weight_files(folder)),
+        has_tokenizer=has_tokenizer,
+        licence=source.licence if source else "MIT" if state == "bundled" else "not stated",
+        source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
+    )
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files with the weights: safetensors, in parts where they are; else GGUF."""
+    if folder.is_file():
+        return [folder]
+    return sorted(folder.glob("*.safetensors")) or sorted(folder.glob("*.gguf"))
+
+
+def count_numbers(folder: Path) -> int:
+    """How many numbers the weights of a folder are, by the headers of its files; 0 where these do not tell.
+
+    Raises CheckpointError when a file is missing, damaged or cut off.
+    """
+    total = 0
+    for path in folder.glob("*.safetensors"):
+        try:
+            with safe_open(path, "pt") as weights:  # reads the header only, and compares it with the file's length
+                parts = (weights.get_slice(name) for name in weights.keys())  # noqa: SIM118, it is no mapping
+                total += sum(math.prod(part.get_shape()) for part in parts if "F" in part.get_dtype())
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"The weights file {path} is damaged or cut off ({error}).") from error
+    return total
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _order(folder: Path) -> tuple[int, str]:
+    """Bundled models first, as they stand above; then by name."""
+    name = folder.name
+    return BUNDLED.index(name) if name in BUNDLED else len(BUNDLED), name.lower()
+
+
+def _described(folder: Path) -> Entry | None:
+    try:
+        entry = describe(folder)
+    except (CheckpointError, OSError):
+        return None
+    return entry if entry.size else None
+
+
+def _to_fetch(offer) -> Entry:
+    return Entry(
+        name=offer.name,
+        state="to fetch",
+        folder=None,
+        config=offer.facts,
+        parameters=offer.parameters,
+        size=offer.size,
+        has_tokenizer=True,
+        licence=offer.licence,
+        source=f"{offer.package}: {offer.origin}",
+        download=offer.package.size,
+    )

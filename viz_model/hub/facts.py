@@ -1,0 +1,182 @@
+"""What can be said of a model of the transformers library before it is loaded: read from its config.json alone."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from viz_model.errors import CheckpointError
+from viz_model.layout import Layout
+
+CONFIG_FILE = "config.json"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "source.spm")
+TOKENIZER_FILES += ("sentencepiece.bpe.model",)
+
+# The names under which configurations of the library say the same fact.
+NAMES = {
+    "n_layers": ("num_hidden_layers", "n_layer", "n_layers", "decoder_layers", "num_decoder_layers", "num_layers"),
+    "n_encoder_layers": ("encoder_layers", "num_layers"),
+    "n_heads": ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads"),
+    "n_kv_heads": ("num_key_value_heads",),
+    "d_model": ("hidden_size", "n_embd", "d_model", "dim"),
+    "d_head": ("head_dim", "d_kv"),
+    "d_ff": ("intermediate_size", "n_inner", "decoder_ffn_dim", "ffn_dim", "d_ff", "hidden_dim"),
+    "vocab_size": ("vocab_size",),
+    "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+}
+ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation", "feed_forward_proj")
+ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh"}
+
+# Of a model that measures distances between tokens (T5) no length is the last one; beyond this few computers follow.
+LONGEST_WITHOUT_LIMIT = 8192
+
+
+@dataclass(frozen=True)
+class HubConfig(Layout):
+    """Facts of a model of the transformers library, by the names of TransformerConfig; None where not known.
+
+    family: the name of its model class, such as "Llama". norm_place: None where norms stand elsewhere than before or
+    after each half (OLMo 2). activation: one of ours, or the library's name; "gated …" has a third matrix.
+    rotary_pairs: None also where the pairs turn otherwise than ours (scaled, or some only).
+    precision: how its weights are kept and what they are computed in. checked: the largest difference between the
+    logits under our attention and under the library's own for three tokens, compared when it was loaded.
+    """
+
+    family: str
+    layout: str
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    d_model: int
+    d_head: int
+    d_ff: int
+    vocab_size: int
+    context_length: int
+    n_encoder_layers: int = 0
+    position: str | None = None
+    norm: str | None = None
+    norm_place: str | None = None
+    activation: str | None = None
+    bias: bool = False
+    tied_unembedding: bool = False
+    embedding_norm: bool = False
+    rotary_base: float | None = None
+    rotary_pairs: str | None = None
+    has_unembedding: bool = True
+    precision: str = "float32"
+    checked: float | None = None
+
+
+def is_hub(path: Path) -> bool:
+    """Whether this is a folder of the transformers library, a GGUF file, or a folder with one."""
+    if path.is_file():
+        return path.suffix == ".gguf"
+    config = path / CONFIG_FILE
+    if config.is_file():
+        try:
+            said = json.loads(config.read_text("utf-8"))
+            return isinstance(said, dict) and "model_type" in said
+        except (OSError, ValueError, RecursionError):
+            return False
+    return find_gguf(path) is not None
+
+
+def find_gguf(path: Path) -> Path | None:
+    """The GGUF file that holds the weights: the path itself, or the only one in a folder without safetensors."""
+    if path.is_file():
+        return path
+    files = sorted(path.glob("*.gguf"))
+    return files[0] if files and not list(path.glob("*.safetensors")) else None
+
+
+def has_tokenizer(path: Path) -> bool:
+    """Whether the model brings a tokenizer along; without one it is traced by ids."""
+    return find_gguf(path) is not None or any((path / name).is_file() for name in TOKENIZER_FILES)
+
+
+def read_config(folder: Path) -> dict:
+    """config.json as it stands; of a model for several kinds of input, the part that reads text.
+
+    Raises CheckpointError when it is missing or damaged.
+    """
+    path = folder / CONFIG_FILE
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"The file {path} cannot be read: {error}. Restore it and try again.") from error
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise CheckpointError(f"The file {path} does not say which type of model it is of ('model_type').")
+    return config | config["text_config"] if isinstance(config.get("text_config"), dict) else config
+
+
+def read_facts(path: Path) -> HubConfig:
+    """The facts of a model in a folder or a GGUF file, without loading it or the library.
+
+    What only a pass can tell is left out; see `load`. Raises CheckpointError for a file that is missing or damaged,
+    or that does not say the sizes of a Transformer.
+    """
+    gguf = find_gguf(path)
+    config = _of_gguf(gguf, gguf.stat().st_mtime_ns) if gguf else read_config(path)
+    return facts_of(config, path)
+
+
+def facts_of(config: dict, path: Path) -> HubConfig:
+    """The facts that a config.json says. `path` is named in errors."""
+    architecture = next(iter(config.get("architectures") or ()), "")
+    is_pair = bool(config.get("is_encoder_decoder"))
+    found = {fact: _first(config, names) for fact, names in NAMES.items()}
+    found["n_encoder_layers"] = (found["n_encoder_layers"] or 0) if is_pair else 0
+    missing = [NAMES[fact][0] for fact in ("n_layers", "n_heads", "d_model", "vocab_size") if not found[fact]]
+    if missing:
+        raise CheckpointError(f"{path} does not say the sizes of a Transformer: {', '.join(missing)} is missing.")
+    found["n_kv_heads"] = found["n_kv_heads"] or found["n_heads"]
+    found["d_head"] = found["d_head"] or found["d_model"] // found["n_heads"]
+    found["d_ff"] = found["d_ff"] or 4 * found["d_model"]  # GPT-2 and its kin leave it out
+    found["context_length"] = found["context_length"] or LONGEST_WITHOUT_LIMIT
+    causal = architecture.endswith(("ForCausalLM", "LMHeadModel"))
+    activation = str(_first(config, ACTIVATION_NAMES) or "").removeprefix("gated-")
+    stored = str(config.get("dtype") or config.get("torch_dtype") or "float32").removeprefix("torch.")
+    return HubConfig(
+        family=_family(architecture, config["model_type"]),
+        layout="encoder-decoder" if is_pair else "decoder-only" if causal else "encoder-only",
+        **found,
+        activation=ACTIVATIONS.get(activation, activation) or None,
+        precision=stored if stored == "float32" else f"stored as {stored}, computed in float32",
+    )
+
+
+def _family(architecture: str, model_type: str) -> str:
+    """ "LlamaForCausalLM" -> "Llama", "GPT2LMHeadModel" -> "GPT2"; the type where no class is named."""
+    return re.sub(r"(For[A-Z]\w*|LMHeadModel|MTModel|EncoderModel|Model)$", "", architecture) or model_type
+
+
+def _first(config: dict, names: tuple[str, ...]):
+    return next((config[name] for name in names if config.get(name) is not None), None)
+
+
+@lru_cache(maxsize=8)  # a header with 50,000 tokens takes seconds
+def _of_gguf(path: Path, changed: int) -> dict:
+    """What the header of a GGUF file says, under the names of config.json. `changed`: when it was written."""
+    from gguf import GGUFReader
+
+    try:
+        fields = GGUFReader(path).fields
+        kind = fields["general.architecture"].contents()
+        said = {name: field.contents() for name, field in fields.items() if name.startswith(f"{kind}.")}
+        tokens = len(fields["tokenizer.ggml.tokens"].data) if "tokenizer.ggml.tokens" in fields else None
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise CheckpointError(f"The file {path} is no whole GGUF file ({error}). Fetch it again.") from error
+    return {
+        "model_type": kind,
+        "architectures": [f"{kind.capitalize()}ForCausalLM"],
+        "num_hidden_layers": said.get(f"{kind}.block_count"),
+        "num_attention_heads": said.get(f"{kind}.attention.head_count"),
+        "num_key_value_heads": said.get(f"{kind}.attention.head_count_kv"),
+        "head_dim": said.get(f"{kind}.attention.key_length"),
+        "hidden_size": said.get(f"{kind}.embedding_length"),
+        "intermediate_size": said.get(f"{kind}.feed_forward_length"),
+        "max_position_embeddings": said.get(f"{kind}.context_length"),
+        "vocab_size": said.get(f"{kind}.vocab_size") or tokens,
+        "dtype": "GGUF",
+    }

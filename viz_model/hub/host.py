@@ -1,0 +1,215 @@
+"""HubTransformer: a model of the transformers library with the face of our own Transformer."""
+
+import inspect
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
+
+from viz_model import masks
+from viz_model.attention import Equation
+from viz_model.cache import KVCache
+from viz_model.errors import VizError
+from viz_model.hooks import site
+from viz_model.hub.cache import as_library_cache
+from viz_model.hub.facts import HubConfig
+from viz_model.hub.interface import with_masks
+from viz_model.sharing import sharing_copy
+
+Masks = Tensor | Mapping[str, Tensor | None] | None
+
+# The end of a stream that the code behind a stack shall go on from, instead of a pass through the stack.
+_given_end: ContextVar[Tensor | None] = ContextVar("viz_model.hub.host", default=None)
+
+
+class _GivenEnd(BaseModelOutputWithPastAndCrossAttentions):
+    """What a stack gives back, with nothing in it but the end of the stream."""
+
+    def __getattr__(self, name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+
+class HubTransformer:
+    """Runs a model of the library; its attention is ours, and its hook sites are named as ours.
+
+    Shared by all threads: what changes with a pass lives in ContextVars.
+    """
+
+    def __init__(self, model: PreTrainedModel, is_pair: bool):
+        self.model, self.is_pair = model, is_pair
+        self.stack = model.get_decoder() if is_pair else model.base_model
+        self.encoder = model.get_encoder() if is_pair else None
+        # These are known after the first pass, see `prepare`.
+        self.config: HubConfig | None = None
+        self.equations: dict[str, Equation] = {}
+        self.value_width = 0
+        self._takes_positions = "position_ids" in inspect.signature(self.stack.forward).parameters
+        for stack in {self.stack, model.get_decoder()} - {model}:  # a head may ask the inner one of the two (OPT)
+            if isinstance(stack, PreTrainedModel):
+                _give_what_is_given(stack)
+
+    def equation(self, attention: str) -> Equation:
+        """What of the equation is the same for all heads of an attention, by the name of its hook sites."""
+        return self.equations[attention]
+
+    def __call__(
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor | None = None,
+        mask: Masks = None,
+        padding: Tensor | None = None,
+        source_padding: Tensor | None = None,
+        cache: KVCache | None = None,
+        logits: str = "last",
+    ) -> Tensor:
+        """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V).
+
+        mask, source, cache as in `hidden`. Of a model without an unembedding, the end of its stream instead.
+        """
+        given = {"mask": mask, "padding": padding, "cache": cache}
+        if self.is_pair:
+            given |= {"source": source, "source_padding": source_padding}
+        hidden = self.hidden(ids, **given)
+        if logits == "last":
+            last = -1 if padding is None else masks.last_real(~padding)
+            hidden = hidden[torch.arange(len(ids)), last]  # (B,T,C) -> (B,C)
+        return site("logits", self.unembed(hidden)) if self.config.has_unembedding else hidden
+
+    def hidden(
+        self,
+        ids: Tensor,
+        *,
+        source: Tensor | None = None,
+        mask: Masks = None,
+        padding: Tensor | None = None,
+        source_padding: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """Token ids (B,T), of an encoder-decoder also of a source (B,S) -> the end of the stream (B,T,C).
+
+        mask: booleans broadcastable to (B,H,T,S), True where a query may attend, in place of the model's own masks
+        in all layers; None keeps these, windows and all. Of an encoder-decoder it is the decoder's on itself, or a
+        mapping gives one for each part.
+        padding (B,T), source_padding (B,S): True at padding tokens, which nobody attends to. Positions count the
+        real tokens wherever the model takes them from outside.
+        cache: what was read before. Raises VizError for a model that cannot be cached, and where it is full.
+        """
+        chosen = mask if isinstance(mask, Mapping) else {"decoder" if self.is_pair else "self": mask}
+        ids, options = self._inputs(ids, padding)
+        if cache is not None:
+            self._refuse_cache(cache, ids, padding)
+            options |= {"cache": as_library_cache(cache, self.config.n_layers), "use_cache": True}
+        else:
+            options["use_cache"] = False
+        with with_masks(self._masks(chosen, padding, source_padding)):
+            if self.is_pair:
+                options |= self._memory(source, source_padding, cache)
+            hidden = self.stack(input_ids=ids, **options)[0]
+        if cache is not None:
+            cache.length += ids.shape[1]
+        return site("decoder.final_norm" if self.is_pair else "final_norm", hidden)
+
+    def unembed(self, hidden: Tensor) -> Tensor:
+        """(…,C) -> logits (…,V), by the model's own code behind its stack."""
+        if self.stack is self.model:
+            raise VizError("This model has no unembedding: it gives a vector for each token, and predicts none.")
+        flat = hidden.reshape(1, -1, hidden.shape[-1])
+        nothing = torch.zeros(flat.shape[:2], dtype=torch.long)  # these ids are read by nobody
+        options = {}
+        if self.is_pair:
+            options = {"decoder_input_ids": nothing, "encoder_outputs": BaseModelOutput(last_hidden_state=flat)}
+        token = _given_end.set(flat)
+        try:
+            logits = self.model(input_ids=nothing, **options).logits
+        finally:
+            _given_end.reset(token)
+        return logits.reshape(*hidden.shape[:-1], -1)
+
+    def n_parameters(self) -> int:
+        """How many numbers were learned (tied matrices counted once)."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def sharing_copy(self) -> "HubTransformer":
+        """The same with modules of its own, which share every parameter and buffer with these."""
+        model = sharing_copy(self.model)
+        for module in model.modules():
+            module.__dict__.pop("forward", None)  # what gives back the given end belongs to the other stack
+        twin = HubTransformer(model, self.is_pair)
+        own = vars(twin)
+        own.update({name: value for name, value in vars(self).items() if name not in ("model", "stack", "encoder")})
+        return twin
+
+    def _inputs(self, ids: Tensor, padding: Tensor | None) -> tuple[Tensor, dict]:
+        if padding is None:
+            return ids, {}
+        pad = self.model.config.get_text_config().pad_token_id
+        # A model that counts positions by its own padding token (RoBERTa) must find it there.
+        ids = ids if pad is None else ids.masked_fill(padding, pad)
+        options = {"attention_mask": (~padding).long()}
+        if self._takes_positions and not self._counts_positions():
+            options["position_ids"] = masks.positions_of(~padding)
+        return ids, options
+
+    def _counts_positions(self) -> bool:
+        """Whether the model numbers positions by its padding token or its attention mask, from another start."""
+        tables = (module for name, module in self.stack.named_modules() if "position" in name)
+        return any(isinstance(table, nn.Embedding) and _starts_later(table) for table in tables)
+
+    def _masks(self, chosen: Mapping, padding: Tensor | None, source_padding: Tensor | None) -> dict[str, Tensor]:
+        forbidden = {"self": padding, "decoder": padding, "encoder": source_padding, "cross": source_padding}
+        given = {}
+        for part, mask in chosen.items():
+            if mask is not None:
+                pad = forbidden[part]
+                given[part] = mask if pad is None else masks.with_padding(mask, ~pad)
+        return given
+
+    def _memory(self, source: Tensor | None, padding: Tensor | None, cache: KVCache | None) -> dict:
+        """What the decoder reads of the source: the end of the encoder's stream, and which of it is padding."""
+        real = None if padding is None else (~padding).long()
+        if cache is not None and cache.holds_source:
+            # Keys and values of the source are in the cache; of this only the length is asked.
+            memory = torch.zeros(cache.view().keys.shape[1], cache.source_length, self.config.d_model)
+            return {"encoder_hidden_states": memory, "encoder_attention_mask": real}
+        if source is None:
+            raise VizError("An encoder-decoder reads a source: give the ids of one.")
+        if cache is not None and cache.source_length != source.shape[1]:
+            raise VizError(
+                f"The cache was made for a source of {cache.source_length:,} tokens, and this one has "
+                f"{source.shape[1]:,}. Make another one."
+            )
+        memory = site("encoder.final_norm", self.encoder(input_ids=source, attention_mask=real)[0])
+        return {"encoder_hidden_states": memory, "encoder_attention_mask": real}
+
+    def _refuse_cache(self, cache: KVCache, ids: Tensor, padding: Tensor | None) -> None:
+        if self.config.layout == "encoder-only":
+            raise VizError("A cache serves causal models only: here the tokens before change with each new one.")
+        if self.value_width != self.config.d_head:
+            raise VizError(
+                f"Its keys and values differ in width ({self.config.d_head} and {self.value_width} numbers a head), "
+                "and there is no cache for that here. Generate without a cache."
+            )
+        if padding is not None:
+            raise VizError("A cache is filled by passes without padding.")
+        cache.refuse_overflow(ids.shape[-1])
+
+
+def _give_what_is_given(stack: nn.Module) -> None:
+    """Once, when the model is loaded: let a stack give back `_given_end` where there is one."""
+    run = stack.forward
+
+    def forward(*arguments, **options):
+        end = _given_end.get()
+        return run(*arguments, **options) if end is None else _GivenEnd(last_hidden_state=end)
+
+    stack.forward = forward
+
+
+def _starts_later(table: nn.Embedding) -> bool:
+    """RoBERTa's and OPT's tables of positions begin with rows that stand for no position."""
+    return table.padding_idx is not None or bool(getattr(table, "offset", 0))

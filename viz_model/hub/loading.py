@@ -1,0 +1,178 @@
+"""Reading a model of the transformers library from a folder or a GGUF file; weights are never unpickled."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+
+from viz_model.errors import CheckpointError
+from viz_model.hooks import unwatched
+from viz_model.hub.facts import find_gguf, has_tokenizer, read_facts
+from viz_model.hub.host import HubTransformer
+from viz_model.hub.interface import NAME, register
+from viz_model.hub.prepare import prepare
+from viz_model.hub.tokenizer import load_tokenizer
+from viz_model.model import Model
+
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+
+# What a model is loaded as, the first that its config names; without a head in any of these it has no unembedding.
+HEADS = (
+    modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+
+
+class HubModel(Model):
+    """A model of the transformers library; which tokens begin and end a text, its own files say."""
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        return _ids(self.transformer.model, "eos_token_id")
+
+    @property
+    def end_token(self) -> int | None:
+        return min(self.end_tokens, default=None)
+
+    @property
+    def start_token(self) -> int:
+        named = (_ids(self.transformer.model, name) for name in ("decoder_start_token_id", "bos_token_id"))
+        return min(next(filter(None, named), self.end_tokens), default=0)
+
+
+def load(path: Path, name: str) -> HubModel:
+    """The model of a folder or a GGUF file, in eval mode, computed in float32.
+
+    Half precision is 2⁸ to 2¹¹ times coarser, beyond what a compared weight may differ by, and float32 holds its
+    numbers exactly; so nothing of the stored weights is lost.
+
+    Raises CheckpointError, which names the file and what is wrong; and what was found in a model whose attention
+    cannot be shown, see `prepare`.
+    """
+    facts, gguf = read_facts(path), find_gguf(path)
+    folder = path.parent if path.is_file() else path
+    with unwatched():
+        model = _read_model(folder, gguf)
+        host = HubTransformer(model, bool(model.config.is_encoder_decoder))
+        prepare(host, facts)
+    tokenizer = None
+    if has_tokenizer(path):
+        tokenizer = load_tokenizer(folder, gguf, host.config.vocab_size, _ids(model, "eos_token_id"))
+    return HubModel(name, host, tokenizer)
+
+
+def convert_gguf(path: Path, folder: Path) -> None:
+    """Write a GGUF file's model and tokenizer as a folder of safetensors, which loads in a tenth of the time."""
+    model = _read_model(path.parent, path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
+    model.config.dtype = model.dtype
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
+    """The model with its weights in float32 and our attention, of a folder or of its GGUF file."""
+    register()
+    transformers.utils.logging.disable_progress_bar()
+    options = {"local_files_only": True, "trust_remote_code": False} | ({"gguf_file": gguf.name} if gguf else {})
+    if gguf is None:
+        _refuse_without_safetensors(folder)
+    try:
+        config = AutoConfig.from_pretrained(folder, **options)
+    except Exception as error:  # an unknown type, a field that says nonsense
+        raise CheckpointError(
+            f"The configuration in {gguf or folder} is none that transformers {transformers.__version__} can read: "
+            f"{_in_short(error)}"
+        ) from error
+    _refuse_quantized(config, folder)
+    own = {"attn_implementation": NAME, "dtype": torch.float32}
+    try:
+        if gguf is not None:
+            return _of_gguf(gguf, config, own)
+        model, told = _class_of(config).from_pretrained(
+            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **own, **options
+        )
+    except Exception as error:  # the file, its shapes, or an attention that cannot be chosen
+        raise CheckpointError(f"The model in {gguf or folder} cannot be read: {_in_short(error)}") from error
+    for name, found, asked in told["mismatched_keys"]:
+        raise CheckpointError(
+            f"The tensor '{name}' in {folder} has the shape {tuple(found)}, but the config asks for {tuple(asked)}."
+        )
+    _refuse_misfit(model, told["missing_keys"], folder)
+    return model.eval().requires_grad_(False)
+
+
+def _of_gguf(path: Path, config: PreTrainedConfig, own: dict) -> PreTrainedModel:
+    """The library's names and numbers of what is in the file; its own loader would ask for one more package."""
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint  # only where there is such a file
+
+    model = AutoModelForCausalLM.from_config(config, **own)
+    tensors = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)["tensors"]
+    told = model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=False)
+    model.tie_weights()
+    tied = model.all_tied_weights_keys
+    _refuse_misfit(model, set(told.missing_keys) - set(tied), path)
+    return model.eval().requires_grad_(False)
+
+
+def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """The class that its config names if this predicts tokens, else the bare model."""
+    named = next(iter(config.architectures or ()), "")
+    text = config.get_text_config()
+    for mapping in HEADS:
+        for one in (config, text):
+            classes = mapping.get(one.model_type, ())
+            if named in ((classes,) if isinstance(classes, str) else classes):
+                return getattr(transformers, named)
+    return transformers.AutoModel
+
+
+def _refuse_without_safetensors(folder: Path) -> None:
+    if list(folder.glob("*.safetensors")):
+        return
+    pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
+    if pickled:
+        raise CheckpointError(
+            f"The weights in {folder} are in {pickled[0]}, a format that can run code when it is read, so it is not. "
+            "Save the model as safetensors: model.save_pretrained(folder)."
+        )
+    raise CheckpointError(f"There are no weights in {folder}: no file ends with .safetensors or .gguf.")
+
+
+def _refuse_quantized(config: PreTrainedConfig, folder: Path) -> None:
+    quantized = getattr(config, "quantization_config", None)
+    if quantized:
+        how = quantized.get("quant_method") if isinstance(quantized, dict) else getattr(quantized, "quant_method", "")
+        raise CheckpointError(
+            f"The weights in {folder} are quantized by {getattr(how, 'value', how)}, which is not read here. Choose "
+            "the model that it was made from, or a GGUF file of it."
+        )
+
+
+def _refuse_misfit(model: PreTrainedModel, missing: Iterable[str], where: Path) -> None:
+    """Every tensor that a pass needs must have been there, and finite."""
+    needed = sorted(name for name in missing if "pooler" not in name)
+    if needed:
+        raise CheckpointError(f"The tensor '{needed[0]}' is missing in {where}: it is not of this config.")
+    for name, tensor in model.state_dict().items():
+        # a sum is not finite if a number is not; only then is each looked at
+        if tensor.is_floating_point() and not tensor.sum().isfinite() and not tensor.isfinite().all():
+            raise CheckpointError(f"The tensor '{name}' in {where} holds something other than finite numbers.")
+
+
+def _in_short(error: Exception) -> str:
+    """The first lines of the library's message."""
+    return " ".join(str(error).split())[:400] or type(error).__name__
+
+
+def _ids(model: PreTrainedModel, name: str) -> frozenset[int]:
+    """The ids that a model's files give a control token: one, several, or none."""
+    for config in (getattr(model, "generation_config", None), model.config):
+        said = getattr(config, name, None)
+        if said is not None:
+            return frozenset(said if isinstance(said, list | tuple) else [said])
+    return frozenset()

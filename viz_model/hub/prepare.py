@@ -1,0 +1,232 @@
+"""The first pass of a model: which attention is which, what each computes, where its other tensors are, and whether
+it gives the same numbers as the library's own attention."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from viz_model.errors import CheckpointError, VizError
+from viz_model.hub import rotation
+from viz_model.hub.facts import HubConfig
+from viz_model.hub.host import HubTransformer
+from viz_model.hub.interface import NAME, Call, Place, telling
+from viz_model.hub.recording import Event, recording
+from viz_model.hub.sites import Found, find_sites, install
+
+READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
+TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
+
+
+def prepare(host: HubTransformer, facts: HubConfig) -> None:
+    """Run the first pass and give the host its equations, hook sites and config.
+
+    Raises CheckpointError, which says what was found, for a model whose attention is not all ours to see.
+    """
+    family, inputs = facts.family, _inputs(host, facts)
+    calls: list[tuple[int, Call]] = []
+    with torch.inference_mode(), recording(host.model) as events:
+
+        def met(call: Call) -> None:
+            calls.append((len(events), call))
+
+        try:
+            with telling(met):
+                end = host.hidden(**inputs)
+        except VizError as error:
+            raise CheckpointError(f"{family} cannot be shown: {error}") from error
+        except Exception as error:  # the library's own, of any kind
+            raise CheckpointError(
+                f"{family} cannot be shown: it did not run with our attention in it ({type(error).__name__}: {error})."
+            ) from error
+    modules = {id(module): name for name, module in host.model.named_modules()}
+    blocks = _place(host, family, [call for _, call in calls], modules)
+    first = calls[0][1]
+    facts = replace(
+        facts,
+        layout=_layout(host, first),
+        n_heads=first.query.shape[1],
+        n_kv_heads=first.key.shape[1],
+        d_head=first.query.shape[-1],
+        d_model=end.shape[-1],
+        has_unembedding=host.stack is not host.model,
+        **{("n_encoder_layers" if part == "encoder" else "n_layers"): len(found) for part, found in blocks.items()},
+    )
+    found = [_install_block(facts, part, layer, block, events, calls)
+             for part in blocks if part != "cross" for layer, block in enumerate(blocks[part])]  # fmt: skip
+    host.config, host.value_width = facts, first.value.shape[-1]
+    host.config = replace(
+        facts,
+        **_facts_of_pass(host, events, calls, found),
+        checked=_difference_to_own(host, inputs, end),
+    )
+
+
+def _inputs(host: HubTransformer, facts: HubConfig) -> dict[str, Tensor]:
+    """Ids that are no control tokens (some models count these differently)."""
+    config = host.model.config.get_text_config()
+    control = {value for name, value in vars(config).items() if name.endswith("_token_id") and isinstance(value, int)}
+    usable = [token for token in range(min(facts.vocab_size, 64)) if token not in control] or [0]
+    ids = [usable[(7 * place + 1) % len(usable)] for place in range(FROM_SOURCE)]
+    given = {"ids": torch.tensor([ids[:READ]])}
+    return given | {"source": torch.tensor([ids])} if host.is_pair else given
+
+
+def _place(host: HubTransformer, family: str, calls: list[Call], modules: dict[int, str]) -> dict[str, list]:
+    """Give every attention its place, and the blocks of each part, by layer."""
+    if not calls:
+        raise CheckpointError(
+            f"{family} cannot be shown: it computes its attention by itself, and never asks the transformers library "
+            "for it, so nothing of ours can look at it."
+        )
+    blocks: dict[str, list[nn.Module]] = {}
+    expected: dict[str, int] = {}
+    for call in calls:
+        name = modules[id(call.module)]
+        part, (layers, layer) = _part(host, call), _block_of(host.model, name, family)
+        met = blocks.setdefault(part, [])
+        if hasattr(call.module, "viz_place") or layer != len(met):
+            raise CheckpointError(
+                f"{family} cannot be shown: its attention {name} was called where layer {len(met)} of {len(layers)} "
+                "was expected. Each layer must have an attention of its own, which is called once."
+            )
+        if call.query.shape[1:2] + call.query.shape[3:] + call.key.shape[1:2] != (
+            calls[0].query.shape[1:2] + calls[0].query.shape[3:] + calls[0].key.shape[1:2]
+        ):
+            raise CheckpointError(f"{family} cannot be shown: its layers differ in the number or width of their heads.")
+        if call.module.training:
+            raise CheckpointError(f"{family} cannot be shown: it stayed in training mode.")
+        met.append(layers[layer])
+        expected[part] = len(layers)
+        prefix = "" if part == "self" else "encoder." if part == "encoder" else "decoder."
+        ours = f"{prefix}blocks.{layer}.{'cross' if part == 'cross' else 'attn'}"
+        call.module.viz_place = Place(part, ours)
+        host.equations[ours] = call.equation
+    for part, met in blocks.items():
+        if len(met) != expected[part]:
+            raise CheckpointError(
+                f"{family} cannot be shown: of its {expected[part]} layers only {len(met)} have an attention that can "
+                "be looked at."
+            )
+    return blocks
+
+
+def _part(host: HubTransformer, call: Call) -> str:
+    """The module's place in the model says it; cross-attention reads as many keys as the source has tokens."""
+    if not host.is_pair:
+        return "self"
+    if any(call.module is module for module in host.encoder.modules()):
+        return "encoder"
+    return "cross" if call.key.shape[-2] == FROM_SOURCE else "decoder"
+
+
+def _block_of(model: nn.Module, name: str, family: str) -> tuple[nn.ModuleList, int]:
+    """The list of layers that a module is in, and at which place."""
+    path = name.split(".")
+    for depth, step in enumerate(path):
+        if isinstance(layers := model.get_submodule(".".join(path[:depth])), nn.ModuleList):
+            return layers, int(step)
+    raise CheckpointError(f"{family} cannot be shown: its attention {name} is in no list of layers.")
+
+
+def _layout(host: HubTransformer, first: Call) -> str:
+    if host.is_pair:
+        return "encoder-decoder"
+    sees_later = first.mask.expand(1, 1, READ, READ)[0, 0].triu(1).any()
+    return "encoder-only" if sees_later else "decoder-only"
+
+
+def _install_block(facts: HubConfig, part: str, layer: int, block: nn.Module, events, calls) -> Found:
+    """Find and install the sites of one block."""
+    name = facts.block_name(part, layer)
+    start, end = _span(events, block)
+    inside = [(at - start, call) for at, call in calls if start <= at <= end]
+    own = events[start : end + 1]
+    names = ("attn", "cross")[: len(inside)]
+    found = find_sites(own, [at for at, _ in inside], names)
+    for local, event in found.sites.items():
+        install(f"{name}.{local}", event, block)
+    if layer == 0:
+        install(f"{facts.stack_name(part)}embed", own[0], block)
+    for (at, call), kind in zip(inside, names, strict=True):
+        rotation.install(f"{name}.{kind}", own[:at], call)
+    return found
+
+
+def _span(events: list[Event], block: nn.Module) -> tuple[int, int]:
+    own = [place for place, event in enumerate(events) if event.module is block]
+    return own[0], own[-1]
+
+
+def _facts_of_pass(host: HubTransformer, events: list[Event], calls, found: list[Found]) -> dict:
+    """What only the pass tells: kinds of norm and position, widths, biases."""
+    sites, config, at = found[-1].sites, host.config, calls[0][0]
+    facts = {"norm_place": found[-1].norm_place} | rotation.facts(host, calls)
+    if "norm1" in sites:
+        facts["norm"] = _kind_of_norm(sites["norm1"])
+    if "ffn.hidden" in sites:
+        facts["d_ff"] = sites["ffn.hidden"].tensor.shape[-1]
+    matrices = _feed_forward_numbers(sites["resid_pre"].module) / (config.d_model * facts.get("d_ff", config.d_ff))
+    if matrices == 3 and config.activation:
+        facts["activation"] = "swiglu" if config.activation == "silu" else f"gated {config.activation}"
+    if "attn.out" in sites:
+        facts["bias"] = getattr(sites["attn.out"].module, "bias", None) is not None
+    before = [event for event in events[:at] if event.kind == "out"]
+    positions = [event for event in before if _is_position_table(event)]
+    if any(call.has_bias for _, call in calls):
+        facts["position"] = "relative"
+    elif positions:
+        table = positions[0].module
+        facts["position"] = "sinusoidal" if "Sinusoidal" in type(table).__name__ else "learned"
+        unused = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa begins behind its padding token
+        facts["context_length"] = min(config.context_length, table.num_embeddings - unused)
+    entering = found[0].sites["resid_pre"].tensor
+    facts["embedding_norm"] = any(event.is_norm and torch.equal(event.tensor, entering) for event in before)
+    tokens, end = host.model.get_input_embeddings(), host.model.get_output_embeddings()
+    facts["tied_unembedding"] = end is not None and end.weight is tokens.weight
+    read = [event for event in before if event.module is tokens]
+    if len(read) == 1 and not host.is_pair:  # a pair may share the table, and then one name were met twice
+        install("embed.tokens", read[0])
+        for event in positions[:1]:
+            install("embed.positions", event)
+    return facts
+
+
+def _kind_of_norm(norm: Event) -> str:
+    """A layer norm takes the mean away, so it does not see what is added to all numbers; an RMS norm does."""
+    moved = torch.randn(norm.tensor.shape, generator=torch.Generator().manual_seed(0))
+    same = torch.allclose(norm.module(moved), norm.module(moved + 1), atol=1e-4, rtol=1e-3)
+    return "layer" if same else "rms"
+
+
+def _feed_forward_numbers(block: nn.Module) -> int:
+    """How many numbers are in the matrices of a block that are not in its attention."""
+    of_attention = [child for child in block.children() if any(hasattr(one, "viz_place") for one in child.modules())]
+    others = (child for child in block.children() if child not in of_attention)
+    return sum(numbers.numel() for child in others for numbers in child.parameters() if numbers.dim() == 2)
+
+
+def _is_position_table(event: Event) -> bool:
+    return isinstance(event.module, nn.Embedding) and ("pos" in event.name or event.name.endswith("wpe"))
+
+
+def _difference_to_own(host: HubTransformer, inputs: dict, end: Tensor) -> float | None:
+    """The largest difference of logits (of the stream's end, where there are none) to the library's own attention."""
+    family = host.config.family
+    try:
+        host.model.set_attn_implementation("eager")
+        with torch.inference_mode():
+            own = host.hidden(**inputs)
+    except Exception:  # a model that has no plain attention of its own cannot be compared
+        return None
+    finally:
+        host.model.set_attn_implementation(NAME)
+    with torch.inference_mode():
+        ours, theirs = (host.unembed(x) if host.config.has_unembedding else x for x in (end, own))
+    difference = (ours - theirs).abs().max().item()
+    if not difference <= TOLERANCE * max(1.0, theirs.abs().max().item()):
+        raise CheckpointError(
+            f"{family} cannot be shown: with our attention in it the logits differ by {difference:.3g} from its own, "
+            "so it computes something that is not known here."
+        )
+    return difference

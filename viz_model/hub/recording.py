@@ -1,0 +1,64 @@
+"""What the modules of a model read and gave in its first pass: the evidence by which their hook sites are found."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """A tensor that a module read ("in", under `key`: a place among its arguments, or a name) or gave ("out")."""
+
+    module: nn.Module
+    name: str
+    kind: str
+    key: int | str
+    tensor: Tensor
+
+    @property
+    def is_leaf(self) -> bool:
+        return next(self.module.children(), None) is None
+
+    @property
+    def is_norm(self) -> bool:
+        return self.is_leaf and "norm" in type(self.module).__name__.lower()
+
+    @property
+    def is_linear(self) -> bool:
+        weight = getattr(self.module, "weight", None)
+        return self.is_leaf and isinstance(weight, Tensor) and weight.dim() == 2
+
+
+@contextmanager
+def recording(model: nn.Module) -> Iterator[list[Event]]:
+    """Every event within it, in the order of the pass; the first tensor of floating-point numbers of each."""
+    events: list[Event] = []
+    handles = []
+    for name, module in model.named_modules():
+
+        def before(module, arguments, options, name=name):
+            if found := first_tensor(arguments, options):
+                events.append(Event(module, name, "in", *found))
+
+        def after(module, arguments, result, name=name):
+            given = result if isinstance(result, tuple | list) else (result,)
+            if found := first_tensor(given, {}):
+                events.append(Event(module, name, "out", *found))
+
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after))
+    try:
+        yield events
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def first_tensor(arguments, options) -> tuple[int | str, Tensor] | None:
+    """The first tensor of floating-point numbers among arguments, and where it stands; copied."""
+    for key, value in (*enumerate(arguments), *options.items()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return key, value.clone()
+    return None
