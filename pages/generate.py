@@ -31,13 +31,13 @@ class Choices:
 def draw() -> None:
     view = current_view()
     st.title("Generate")
-    config = view.model.config
-    if config.layout != "decoder-only":
-        st.info(f"{view.model.name} reads in both directions, so it has no next token. Choose a decoder-only model.")
+    if view.model.config.layout == "encoder-only":
+        st.info(f"{view.model.name} reads in both directions, so it has no next token. Choose a model with a decoder.")
         return
+    read = "source" if view.model.has_source else "prompt"
     st.markdown(
-        "The prompt is read once, its **keys** and **values** stay in the cache; then one token a step. Play, point, "
-        "click a candidate."
+        f"The {read} is read once, its **keys** and **values** stay in the cache; then one token a step. Play, point, "
+        "click a candidate." + " The encoder rests from then on: drawn is cross-attention." * (view.part == "encoder")
     )
     row, choices = draw_choices(view)
     forget_chosen()  # all widgets have been drawn; what follows may be cut off by the next click
@@ -94,7 +94,7 @@ def draw_choices(view: View) -> tuple:
     with st.container(key="generation_address"):  # not shown: the player is their widget, the address their place
         branches = st.text_input("Branches", key="branches", **bound)
         step = st.number_input("Step", 0, config.context_length, None, key="step", **bound)
-    if view.trace.mask_name != "causal":
+    if not view.trace.own_mask:
         st.caption("Generation is causal: the mask in the sidebar does not apply here.")
     sampling = Sampling(0.0) if greedy else Sampling(temperature, top_k, top_p, seed)
     return row, Choices(new_tokens, sampling, read_branches(branches, config.vocab_size), step)
@@ -106,13 +106,13 @@ def current_run(view: View, choices: Choices) -> Run | None:
     None where branches must be dropped first: those of one text are not taken along into another.
     """
     run = st.session_state.get("generation_run")
-    if run is None or not run.is_of(view.model, view.prompt, choices.sampling):
+    if run is None or not run.is_of(view.model, view.prompt, view.target, choices.sampling):
         st.session_state.pop("generation_stopped", None)
         if run is not None and run.branches and run.branches == choices.branches:
             st.session_state.drop_branches = True
             st.session_state.generation_run = None
             return None
-        run = Run(view.model, view.prompt, choices.sampling, choices.branches)
+        run = Run(view.model, view.prompt, view.target, choices.sampling, choices.branches)
     elif run.branches != choices.branches:
         run = run.with_branches(choices.branches)
     st.session_state.generation_run = run
@@ -154,20 +154,24 @@ def ask_for(new_tokens: int) -> None:
 def draw_steps(view: View, run: Run, choices: Choices) -> None:
     """Player, tokens, cache and candidates of the steps that there are."""
     steps = run.steps[: choices.new_tokens]
-    last, layer, head = steps[-1], view.layer, view.head
+    last, head = steps[-1], view.head
     config, sampling = view.model.config, choices.sampling
-    group = config.kv_head(head)
+    group, layer = config.kv_head(head), min(view.layer, config.n_layers - 1)  # the encoder may have more layers
+    of_source = view.part in ("encoder", "cross")
+    part = "cross" if of_source else "self"
     generation(
         run.pictures(len(steps)),
         labels(view.model.token_bytes(last.ids)),
         prompt_length=steps[0].read,
-        keys=last.cache.key(layer)[group].numpy(),
-        values=last.cache.value(layer)[group].numpy(),
-        weights=run.weights(len(steps), layer, head).numpy(),
+        keys=last.cache.key(layer, part)[group].numpy(),
+        values=last.cache.value(layer, part)[group].numpy(),
+        weights=run.weights(len(steps), layer, head, part).numpy(),
         step=looked_at(steps, choices),
         asked=choices.new_tokens,
         running=not run.is_done(choices.new_tokens),
-        head_name=f"layer {layer}, head {head}",
+        head_name=f"{'cross-attention, ' if of_source else ''}layer {layer}, head {head}",
+        source_labels=labels(view.model.token_bytes(last.source)),
+        of_source=of_source,
         sampling={
             "temperature": sampling.temperature,
             "top_k": sampling.top_k or config.vocab_size,

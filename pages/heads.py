@@ -18,7 +18,15 @@ from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
 
-MEASURED = {"previous_text": "previous token, on held-out text,", "induction": "induction, on random repeats,"}
+MEASURED = {  # what is found in a checkpoint's figures, in words; of an encoder-decoder they are of cross-attention
+    "previous_text": "previous token, on held-out text,",
+    "next_text": "next token, on held-out text,",
+    "previous_random": "previous token, on random repeats,",
+    "induction": "induction, on random repeats,",
+    "year_letters": "the letters of the year, on held-out dates,",
+    "month_letters": "the letters of the month, on held-out dates,",
+    "day_letters": "the letters of the day, on held-out dates,",
+}
 
 SHORT = 40  # tokens, up to which matrix and lines stand side by side
 
@@ -28,7 +36,7 @@ COLUMNS = {
     "layer": "Layer",
     "head": "Head",
     "entropy": "How spread the weights are, in bits: 0 for one token, log₂ n for n tokens alike",
-    "first": "Mean weight on the first token",
+    "first": "Mean weight on the first key token",
     "itself": "Mean weight on the query token itself",
     "previous": "Mean weight on the token before the query",
 }
@@ -87,12 +95,18 @@ def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
         sequential_lut() if drawn.scale == "sequential" else diverging_lut(),
         layer=view.layer,
         head=view.head,
-        labels=notes(view.model),
+        labels=notes(view),
         key="head_grid",
         on_pick=pick_head,
     )
-    pooled = f"pooled to {small.shape[-1]}×{small.shape[-1]} by the largest cell, " if view.trace.length > 32 else ""
+    rows, columns = small.shape[-2:]
+    pooled = f"pooled to {rows}×{columns} by the largest cell, " if longest(view) > max(rows, columns) else ""
     st.caption(f"Thumbnails: {pooled}{'one scale for all, 0 to 1' if full else 'each head on its own scale'}.")
+
+
+def longest(view: View) -> int:
+    """Tokens of the longer axis."""
+    return max(view.trace.length, view.trace.key_length)
 
 
 def pick_head(layer: int, head: int) -> None:
@@ -110,12 +124,12 @@ def marked_rows() -> list[int]:
     return st.session_state.get(table_key(), {}).get("selection", {}).get("rows", [])
 
 
-def notes(model: vm.Model) -> list[list[str]] | None:
+def notes(view: View) -> list[list[str]] | None:
     """A short note for each head: what it was found to do when the checkpoint was measured."""
-    if not model.measured_heads:
+    model, trace = view.model, view.trace
+    if not model.measured_heads or view.part not in ("self", "cross"):
         return None
-    config = model.config
-    return [[note(model, layer, head) for head in range(config.n_heads)] for layer in range(config.n_layers)]
+    return [[note(model, layer, head) for head in range(trace.config.n_heads)] for layer in range(trace.n_layers)]
 
 
 def note(model: vm.Model, layer: int, head: int) -> str:
@@ -134,10 +148,10 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
     low, high = drawing.ends(values, drawn.scale, full=full)
     matrix = Matrix(
         drawn.name,
-        f"Layer {view.layer}, head {view.head}: {drawn.name}",
+        f"{view.where.capitalize()}: {drawn.name}",
         values,
         view.labels,
-        view.labels,
+        view.key_labels,
         caption=f"{drawn.formula}   (T, S) = {values.shape}",
         role=drawn.role,
         scale=drawn.scale,
@@ -155,7 +169,7 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
         ],
         key="head_panels",
         selected=(view.query, view.key),
-        matrix_width=400 if view.trace.length <= SHORT else 660,  # a long prompt takes the whole width
+        matrix_width=400 if longest(view) <= SHORT else 660,  # a long prompt takes the whole width
         on_pick=choose_cell,
         on_open=note_opened,
     )
@@ -183,9 +197,10 @@ def draw_table(view: View) -> None:
             for name, words in COLUMNS.items()
         },
     )
+    itself = ", on the query itself, on the token before it (of the queries that have one)"
     st.caption(
-        "Means over the queries of this prompt: entropy in bits; weight on the first token, on the query itself, on "
-        "the token before it (of the queries that have one). Click a column to sort, mark a row to choose its head."
+        "Means over the queries: entropy in bits; weight on the first key token"
+        f"{'' if view.part == 'cross' else itself}. Click a column to sort, mark a row to choose its head."
     )
     if not view.trace.stored:
         st.caption("A long prompt: scores and weights are derived from the held Q, K and mask, head by head.")

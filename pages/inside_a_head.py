@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from viz_model.attention import softmax_input
 from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.formulas import ATTENTION, coloured
@@ -15,8 +16,8 @@ def draw() -> None:
     view = current_view()
     st.title("Inside a head")
     st.markdown(
-        f"All that layer {view.layer}, head {view.head} computes. One query row, **{view.query}**, is framed in every "
-        "step; click any cell to follow another."
+        f"All that {view.where} computes. One query row, **{view.query}**, is framed in every step; click any cell to "
+        "follow another." + (" **Q** comes of what is written, **K** and **V** of the source." * (view.part == "cross"))
     )
     st.latex(coloured(ATTENTION))
     draw_steps()
@@ -30,10 +31,13 @@ def draw_steps() -> None:
     """Every matrix of the head: a fragment, so that another query is framed at once."""
     view = current_view()
     matrices = head_matrices(view)
+    first = [matrices["q"], Symbol("·"), matrices["k"]]
+    if "q_pre" in matrices:  # each as projected, then turned by its position
+        first = [matrices["q_pre"], Symbol("R →"), *first[:2], matrices["k_pre"], Symbol("R →"), first[2]]
     panels(
         [
-            matrices["q"], Symbol("·"), matrices["k"], Symbol("ᵀ ="), matrices["raw"],
-            Symbol("÷ √D"), matrices["scores"], Symbol("+ M"), matrices["masked"],
+            *first, Symbol("ᵀ ="), matrices["raw"], Symbol(scale_words(view)), matrices["scores"],
+            *between(view, matrices), Symbol("+ M"), matrices["masked"],
             Symbol("softmax"), matrices["weights"], Symbol("·"), matrices["v"], Symbol("="), matrices["mixed"],
         ],
         key="inside_panels",
@@ -46,23 +50,60 @@ def draw_steps() -> None:
     bring_sidebar_along()
 
 
+def between(view: View, matrices: dict[str, Matrix]) -> list:
+    """What some models do to the scores before the mask: a soft cap, a bias by distance."""
+    cap = view.trace.equation(view.layer).softcap
+    words = {"capped": f"{cap:g}·tanh(·/{cap:g})" if cap else "", "biased": "+ bias"}
+    return [item for name in words if name in matrices for item in (Symbol(words[name]), matrices[name])]
+
+
+def scale_words(view: View) -> str:
+    """ "÷ √D", or what this model multiplies with instead."""
+    scale = view.trace.equation(view.layer).scale
+    return "÷ √D" if np.isclose(scale, view.trace.config.d_head**-0.5) else f"× {scale:.4g}"
+
+
 def head_matrices(view: View) -> dict[str, Matrix]:
-    """The eight matrices of a head under their names."""
+    """The matrices of a head under their names: eight, and those that only some models have."""
     trace, layer, head = view.trace, view.layer, view.head
-    group = trace.config.kv_head(head)
+    group, equation = trace.config.kv_head(head), trace.equation(layer)
     raw, weights = trace.raw(layer, head).numpy(), trace.weights(layer, head).numpy()
-    allowed = trace.mask(layer).numpy()
-    items = (
+    allowed, entering = trace.mask(layer).numpy(), trace.softmax_input(layer, head).numpy()
+    scaled, bias = "QKᵀ/√D" if scale_words(view) == "÷ √D" else f"QKᵀ {scale_words(view)}", trace.bias(layer, head)
+    plain_scores = equation.softcap is None and bias is None
+    of_raw = {"same_as": "raw", "factor": equation.scale}
+    items = [
+        *unrotated(view, group),
         features(view, "q", "Q, queries", "query", trace.q(layer)[head], "T", rows_are_queries=True),
         features(view, "k", shared("K, keys", view), "key", trace.k(layer)[group], "S", rows_are_keys=True),
         features(view, "v", shared("V, values", view), "value", trace.v(layer)[group], "S", rows_are_keys=True),
         square(view, "raw", "QKᵀ", raw),
-        square(view, "scores", "QKᵀ/√D", None, same_as="raw", factor=trace.scale),
-        square(view, "masked", "QKᵀ/√D + M", None, same_as="raw", factor=trace.scale, allowed=allowed),
+        square(view, "scores", scaled, None, **of_raw),
+    ]
+    if equation.softcap is not None:
+        capped = softmax_input(trace.scores(layer, head), None, equation.softcap)
+        items.append(square(view, "capped", "capped scores", capped.numpy()))
+    if bias is not None:
+        items.append(square(view, "biased", "scores + bias", entering))
+    masked = of_raw if plain_scores else {"values": np.where(allowed, entering, -np.inf)}
+    items += [
+        square(view, "masked", f"{scaled} + M" if plain_scores else "scores + M", **masked, allowed=allowed),
         square(view, "weights", "A = softmax", weights, role="weights", scale="sequential", allowed=allowed),
         features(view, "mixed", "A·V, mixed", "stream", trace.mixed(layer)[head], "T", rows_are_queries=True),
-    )
+    ]
     return {item.name: item for item in items}
+
+
+def unrotated(view: View, group: int) -> list[Matrix]:
+    """Q and K before their rotation, where positions rotate them and the model lets them be seen."""
+    trace, attention = view.trace, view.trace.config.attention_name(view.part, view.layer)
+    if f"{attention}.q_pre" not in trace.tensors:
+        return []
+    query, key = trace[f"{attention}.q_pre"][view.head], trace[f"{attention}.k_pre"][group]
+    return [
+        features(view, "q_pre", "Q before rotation", "query", query, "T", rows_are_queries=True),
+        features(view, "k_pre", shared("K before rotation", view), "key", key, "S", rows_are_keys=True),
+    ]
 
 
 def features(view: View, name: str, title: str, role: str, values, rows: str, **which) -> Matrix:
@@ -72,7 +113,7 @@ def features(view: View, name: str, title: str, role: str, values, rows: str, **
         name,
         title,
         values,
-        view.labels,
+        view.key_labels if which.get("rows_are_keys") else view.labels,
         [str(d) for d in range(values.shape[1])],
         row_axis="key" if which.get("rows_are_keys") else "query",
         column_axis="feature",
@@ -83,17 +124,16 @@ def features(view: View, name: str, title: str, role: str, values, rows: str, **
     )
 
 
-def square(view: View, name: str, title: str, values: np.ndarray | None, **choices) -> Matrix:
+def square(view: View, name: str, title: str, values: np.ndarray | None = None, **choices) -> Matrix:
     """A matrix of queries × keys."""
-    length = view.trace.length
     choices = {"role": "scores", "scale": "diverging"} | choices
     return Matrix(
         name,
         title,
         values,
         view.labels,
-        view.labels,
-        caption=f"(T, S) = ({length}, {length})",
+        view.key_labels,
+        caption=f"(T, S) = ({view.trace.length}, {view.trace.key_length})",
         rows_are_queries=True,
         columns_are_keys=True,
         **choices,
@@ -109,10 +149,14 @@ def shared(title: str, view: View) -> str:
 
 
 def sources(view: View) -> str:
-    kept = "as they were computed in the pass" if view.trace.stored else "derived from the held Q, K and mask"
+    trace = view.trace
+    kept = "as they were computed in the pass" if trace.stored else "derived from the held Q, K and mask"
+    has_sink = trace.sink(view.layer, view.head) is not None
+    sink = "A sink takes part of each row's softmax, so its weights sum to less than 1. " * has_sink
+    rotation = "; R, rotary positions: Su et al. 2021, “RoFormer”, §3.2.2" * (trace.config.position == "rotary")
     return (
-        f"Scores and weights {kept}; QKᵀ/√D is drawn as QKᵀ × {view.trace.scale:.4g}. "
-        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1."
+        f"Scores and weights {kept}; scaled scores are drawn as QKᵀ × {view.trace.equation(view.layer).scale:.4g}. "
+        f"{sink}Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1{rotation}."
     )
 
 

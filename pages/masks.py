@@ -3,19 +3,19 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
-from viz_model.comparison import compare_next_tokens, query_entropy
+from viz_model.comparison import query_entropy
 from viz_ui.colours import ROLES
 from viz_ui.components.mask_editor import mask_editor
 from viz_ui.components.panels import Bars, Matrix, Symbol, panels
 from viz_ui.figures import query_lines_figure
 from viz_ui.formulas import coloured
 from viz_ui.masked import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
+from viz_ui.next_tokens import draw_next_tokens
 from viz_ui.open_matrix import head_arrays, named, note_opened, open_noted_matrix
 from viz_ui.state import bring_sidebar_along, choose_cell
-from viz_ui.text import number, plain, shown
+from viz_ui.text import number, plain
 from viz_ui.token_change import draw_token_change
 from viz_ui.view import View, current_view
 
@@ -35,7 +35,7 @@ def draw() -> None:
     draw_sides()
     with st.container(horizontal=True, gap="medium"):
         with st.container(key="next_side"):
-            draw_next_tokens(view)
+            draw_prediction(view)
         with st.container(key="entropy_side"):
             draw_entropy(view)
     draw_token_change(view)
@@ -63,6 +63,7 @@ def draw_sides() -> None:
             mask_editor(
                 side.allowed.numpy(),
                 view.labels,
+                view.key_labels,
                 name=f"Mask {side.name}",
                 key=f"mask_editor_{side.name}",
                 cursor=(view.query, view.key),
@@ -104,8 +105,8 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
             f"Weights, mask {side.name}",
             values,
             view.labels,
-            view.labels,
-            caption=f"{side.choice.words} · layer {view.layer}, head {view.head}",
+            view.key_labels,
+            caption=f"{side.choice.words} · {view.where}",
             role="weights",
             allowed=cells,
             **shared,
@@ -118,7 +119,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
             "Difference, B − A",
             weights[1] - weights[0],
             view.labels,
-            view.labels,
+            view.key_labels,
             caption="hatched where both forbid",
             role="stream",
             scale="diverging",
@@ -133,7 +134,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
             f"M of {side.name}",
             np.where(cells, 0.0, -np.inf),
             view.labels,
-            view.labels,
+            view.key_labels,
             caption=f"open (0): {cells.sum():,}, closed (−∞): {(~cells).sum():,}",
             scale="diverging",
             low=-1,
@@ -156,35 +157,19 @@ def both_heads(view: View, sides: list[Side]) -> dict:
     }
 
 
-def draw_next_tokens(view: View) -> None:
-    """The likeliest next tokens after the query under both masks."""
-    st.subheader("The next token")
-    logits = [masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES]
-    found = compare_next_tokens(*logits)
-    names = [shown(piece) for piece in view.model.token_bytes([*found.ids, found.logit_change_id])]
-    st.markdown(
-        f"After query **{plain(view.labels[view.query])}**: KL(A‖B) = **{number(found.divergence)} bits**; "
-        + (
-            f"the logit that changes most is that of **{plain(names[-1])}**, by {number(found.logit_change)}."
-            if found.logit_change
-            else "not one logit differs."
-        )
-    )
-    first, second = found.first.numpy(), found.second.numpy()
-    table = pd.DataFrame({"token": names[:-1], "A": first, "B": second, "B − A": second - first})
-    probability = {"min_value": 0.0, "max_value": 1.0, "format": "%.4g"}
-    st.dataframe(
-        table,
-        hide_index=True,
-        height=388,
-        key="next_tokens",
-        column_config={
-            "A": st.column_config.ProgressColumn("A", help="Probability under mask A", **probability),
-            "B": st.column_config.ProgressColumn("B", help="Probability under mask B", **probability),
-            "B − A": st.column_config.NumberColumn(format="%+.4g"),
-        },
-    )
-    st.caption(f"The ten likeliest of each mask, {len(found.ids)} together, of {len(logits[0]):,} tokens.")
+def draw_prediction(view: View) -> None:
+    """What the model makes of the query under both masks: the next token, or in an encoder the token itself."""
+    reads_itself = view.model.config.layout == "encoder-only"
+    st.subheader("The token at the query" if reads_itself else "The next token")
+    if view.part == "encoder":
+        st.caption("An encoder predicts no token: choose decoder or cross in the sidebar, whose end makes the logits.")
+        return
+    if not getattr(view.model.config, "has_unembedding", True):
+        st.caption("This model has no unembedding: it gives a vector for each token, and predicts none.")
+        return
+    first, second = (masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES)
+    place = f"{'At' if reads_itself else 'After'} query **{plain(view.labels[view.query])}**"
+    draw_next_tokens(view, first, second, SIDES, place)
 
 
 def draw_entropy(view: View) -> None:

@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+import viz_model as vm
 from viz_model.shapes import block_nodes, outer_nodes, sizes
 from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
@@ -19,11 +20,10 @@ SENTENCES = {
     RUNNING: "Point at a **letter** to light its axes; click a **tensor** to open it, a **block** to zoom in.",
     ANY: "By formula, nothing is run: change the sizes and watch **T²**.",
 }
-FIRST_NODE = "attn.q"
-
 MEANT = {  # what else a line may read
     "F.": "`F` is torch.nn.functional",
     "prompt_ids": "`prompt_ids` are the tokenizer's numbers of this prompt",
+    "target_ids": "`target_ids` are what the decoder reads",
     "rotate": "`rotate` and `rotary_angles` are those of viz\\_model.transformer.positions",
     "chosen_mask": "`chosen_mask` are the booleans of the mask in the sidebar",
 }
@@ -52,11 +52,17 @@ def draw() -> None:
 def draw_running() -> None:
     """The diagram of the running model and the opened tensor: a fragment, so that a click answers at once."""
     view = current_view()
+    if not isinstance(view.trace.config, vm.TransformerConfig):
+        st.info(
+            f"The lines of PyTorch here are those of our own models, and {plain(view.model.name)} runs the code of its "
+            "library. Choose a bundled model, or look its tensors up on the page Shape reference."
+        )
+        return
     diagram_place, heading_place = st.container(), st.container(horizontal=True, vertical_alignment="bottom")
     nodes = running_nodes(view)
     with heading_place:
         heading = st.container()
-        opened = opened_tensor(view, nodes[chosen_node(nodes)])
+        opened = opened_tensor(view, nodes[chosen_node(view, nodes)])
         heading.subheader(plain(" · ".join(dict.fromkeys([opened.node.title, opened.node.name]))))
     with diagram_place:
         draw_diagram(view, opened)
@@ -66,30 +72,46 @@ def draw_running() -> None:
 
 def running_nodes(view: View) -> dict:
     """The nodes around the blocks and those of the chosen block, by their names in the address."""
-    config, length = view.trace.config, view.trace.length
-    outer, inner = outer_nodes(config, length), block_nodes(config, view.layer, length, mask=view.trace.mask_name)
-    return {node.local: node for node in (*outer[:-2], *inner, *outer[-2:])}
+    outer, inner = stack_nodes(view)
+    return {node.local: node for node in (*outer[: -behind(view)], *inner, *outer[-behind(view) :])}
 
 
-def chosen_node(nodes: dict) -> str:
+def stack_nodes(view: View) -> tuple[list, list]:
+    """The nodes around the blocks, and those of the chosen block, of the stack that is looked at."""
+    trace, of_stack = view.trace, {"part": view.part, "source": source_length(view)}
+    outer = outer_nodes(trace.config, trace.length, **of_stack)
+    return outer, block_nodes(trace.config, view.layer, trace.length, masks=trace.mask_names, **of_stack)
+
+
+def source_length(view: View) -> int:
+    """The tokens that a decoder reads across; 0 where there is no source, or the stack is the encoder."""
+    return len(view.trace.source) if view.part in ("decoder", "cross") else 0
+
+
+def behind(view: View) -> int:
+    """How many nodes stand behind the blocks: an encoder has no logits."""
+    return 1 if view.part == "encoder" else 2
+
+
+def chosen_node(view: View, nodes: dict) -> str:
     """The tensor that is open, chosen here or in the diagram."""
+    first = "cross.q" if view.part == "cross" else "attn.q"
     if st.session_state.get("node") not in nodes:  # another model may not have it
         st.session_state.pop("node", None)
     chosen = st.selectbox(
-        "Opened tensor", list(nodes), index=None, placeholder=FIRST_NODE, key="node", bind="query-params", width=260
+        "Opened tensor", list(nodes), index=None, placeholder=first, key="node", bind="query-params", width=260
     )
-    return chosen or FIRST_NODE
+    return chosen or first
 
 
 def draw_diagram(view: View, opened: Opened) -> None:
-    config, length = view.trace.config, view.trace.length
-    outer = outer_nodes(config, length)
-    inner = block_nodes(config, view.layer, length, mask=view.trace.mask_name)
+    trace, (outer, inner) = view.trace, stack_nodes(view)
     tensors, adds, edges = placed(inner)
+    numbers = sizes(trace.config, trace.length, part=view.part, source=source_length(view))
     diagram = Diagram(
-        letters=letters(sizes(config, length)),
+        letters=letters(numbers, view.part),
         around=around(outer),
-        blocks=config.n_layers,
+        blocks=trace.n_layers,
         block=view.layer,
         block_words=f"{sum(node.n_parameters for node in inner):,} parameters · in a box: letters of its axes, their "
         "numbers, θ parameters that make it, bytes it takes",
@@ -98,6 +120,7 @@ def draw_diagram(view: View, opened: Opened) -> None:
         edges=edges,
         chosen=opened.node.local,
         card=card(opened),
+        behind=behind(view),
     )
     shape_diagram(diagram, key="shape_diagram", on_pick=pick)
 
@@ -120,7 +143,7 @@ def draw_opened(view: View, opened: Opened) -> None:
         "; ".join([f'Runs with `model = vm.load("{view.model.name}").transformer` and the letters as numbers', *where])
         + "."
     )
-    if node.name == "ids":
+    if node.local == "ids":
         draw_ids(view)
         return
     columns = choose_columns(view, opened)
@@ -129,7 +152,7 @@ def draw_opened(view: View, opened: Opened) -> None:
         [matrix],
         key="shape_panels",
         selected=(view.query, view.key),
-        matrix_width=700 if node.axes[-1] == "S" else 900,
+        matrix_width=700 if node.columns_are_keys else 900,
         feature_width=900,
         on_pick=choose_cell,
         on_open=note_opened,

@@ -14,6 +14,25 @@ from tests.sources import declared, imports
 pytest_plugins = ["pytester"]
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--real-models",
+        action="store_true",
+        help="also test with real models, which are fetched when they are not here",
+    )
+
+
+@pytest.fixture(scope="session")
+def real_model(request):
+    """A function: the name of a real model that can be fetched -> its folder."""
+    if not request.config.getoption("--real-models"):
+        pytest.skip("needs --real-models, which fetches them (180 MB)")
+    from viz_model.checkpoints import fetched_folder
+    from viz_model.fetching import fetch
+
+    return lambda name: fetch(name, fetched_folder())
+
+
 @cache
 def missing_packages():
     """Names of the packages in requirements-dev.txt that are not installed."""

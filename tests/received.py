@@ -38,13 +38,15 @@ def received(blob):
 
 
 def received_generation(blob):
-    """What the browser gets of the component `generation`: header, K (S,D), V (S,D), A (S,S)."""
+    """What the browser gets of the component `generation`: header, K (S,D), V (S,D), A (T,S)."""
     header, body = unpack(blob)
     length, width = len(header["labels"]) - 1, header["width"]
-    floats = np.frombuffer(body, "<f4", 2 * length * width + length * (length + 1) // 2)
-    keys, values = (part.reshape(width, length).T for part in np.split(floats[: 2 * length * width], 2))
-    weights = np.zeros((length, length))
-    weights[np.tril_indices(length)] = floats[2 * length * width :]
+    keys_there = len(header["source"]) if header["of_source"] else length
+    weights = np.zeros((length, keys_there))
+    sent = np.ones_like(weights, dtype=bool) if header["of_source"] else np.tri(length, dtype=bool)
+    floats = np.frombuffer(body, "<f4", 2 * keys_there * width + sent.sum())
+    keys, values = (part.reshape(width, keys_there).T for part in np.split(floats[: 2 * keys_there * width], 2))
+    weights[sent] = floats[2 * keys_there * width :]
     assert body[floats.nbytes :] == sequential_lut().tobytes() + diverging_lut().tobytes()
     return header, keys, values, weights
 
@@ -58,3 +60,38 @@ def opened_large(test, panel):
     [chart], [picture] = dialog.get("plotly_chart"), dialog.get("bidi_component")
     more = [button.label for button in dialog.get("download_button")][2:]
     return json.loads(chart.proto.spec)["layout"]["title"]["text"], json.loads(picture.proto.json)["file"], more
+
+
+def received_tiles(blob):
+    """What the browser gets of the component `tiles`: header, and a dict of arrays for each tile."""
+    header, body = unpack(blob)
+    shapes = [(bottom - top, right - left) for top, bottom, left, right, *_ in header["tiles"]]
+    rows, cells = sum(r for r, _ in shapes), sum(r * c for r, c in shapes)
+    at, arrays = 0, {}
+    for name, count, dtype, unit in (
+        *((name, rows, "<f4", 1) for name in ("maximum", "total", "rescaling")),
+        *(
+            (name, count, "<f2" if header["half"] else "<f4", unit)
+            for name, count, unit in zip(
+                ("scores", "exponentials", "output"),
+                (cells, cells, rows * header["width"]),
+                header["units"],
+                strict=True,
+            )
+        ),
+    ):
+        arrays[name] = np.frombuffer(body, dtype, count, at).astype(np.float64) * unit
+        at += count * np.dtype(dtype).itemsize
+    size = -(-cells // 8)
+    arrays["allowed"] = np.unpackbits(np.frombuffer(body, np.uint8, size, at))[:cells].astype(bool)
+    assert body[at + size :] == sequential_lut().tobytes() + diverging_lut().tobytes()
+    tiles, row, cell = [], 0, 0
+    for r, c in shapes:
+        tile = {name: arrays[name][row : row + r] for name in ("maximum", "total", "rescaling")}
+        tile |= {
+            name: arrays[name][cell : cell + r * c].reshape(r, c) for name in ("scores", "exponentials", "allowed")
+        }
+        tile["output"] = arrays["output"][row * header["width"] : (row + r) * header["width"]].reshape(r, -1)
+        tiles.append(tile)
+        row, cell = row + r, cell + r * c
+    return header, tiles

@@ -75,6 +75,10 @@ from streamlit.testing.v1 import AppTest
 app = AppTest.from_file("viz_ui/main.py", default_timeout=60).run()
 assert not app.exception, app.exception
 assert len(app.main) > 0, "the first screen is empty"
+app.switch_page("../pages/models.py").run()
+assert not app.exception, app.exception
+brought = {{"transformers", "huggingface_hub", "gguf"}} & sys.modules.keys()
+assert not brought, f"a first start waits for {{brought}}"
 """
 
 

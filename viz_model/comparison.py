@@ -52,6 +52,18 @@ def query_entropy(weights: Tensor, allowed: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
+def weight_changes(before: Trace, after: Trace) -> Tensor:
+    """The largest |A′ − A| of every head of a part, for passes over texts of the same lengths: (L,H)."""
+    heads = range(before.config.n_heads)
+    return torch.tensor(
+        [
+            [(after.weights(layer, head) - before.weights(layer, head)).abs().max().item() for head in heads]
+            for layer in range(before.n_layers)
+        ]
+    )
+
+
+@torch.inference_mode()
 def stream_change(before: Trace, after: Trace) -> Tensor:
     """‖x′ − x‖ / ‖x‖ of the residual stream: (L+1, T); row 0 is after the embedding, row l after block l − 1.
 
@@ -60,7 +72,7 @@ def stream_change(before: Trace, after: Trace) -> Tensor:
     """
     if before.length != after.length:
         raise VizError(f"Prompts of {before.length} and {after.length} tokens have no places in common.")
-    sites = ["embed", *(f"blocks.{layer}.resid_post" for layer in range(before.config.n_layers))]
+    sites = [before.site("embed"), *(before.site("resid_post", layer) for layer in range(before.n_layers))]
     old, new = (torch.stack([trace[site].double() for site in sites]) for trace in (before, after))  # (L+1,T,C)
     return (new - old).norm(dim=-1) / old.norm(dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
 
@@ -76,7 +88,8 @@ def single_token(model: Model, text: str) -> int:
     """The id of a text that is exactly one token. Raises PromptError, which says what it splits into."""
     if not text:
         raise PromptError("Type the token that shall stand there.")
-    ids = model.encode(text)
+    model.encode(text)  # says what is wrong with a text that cannot be read
+    ids = model.tokenizer.encode(text, special=False)
     if len(ids) > 1:
         pieces = " | ".join(piece.decode(errors="backslashreplace") for piece in model.token_bytes(ids))
         raise PromptError(f"“{text}” is {len(ids)} tokens: {pieces}. Type a text that is one token.")
@@ -84,10 +97,19 @@ def single_token(model: Model, text: str) -> int:
 
 
 @torch.inference_mode()
+def likeliest_next(trace: Trace) -> list[int]:
+    """The token that each query finds likeliest to come next: T ids."""
+    return trace.unembed(trace[trace.site("final_norm")]).argmax(-1).tolist()
+
+
+@torch.inference_mode()
 def likely_tokens(trace: Trace, position: int, count: int) -> list[int]:
     """Tokens that the model itself finds likely at `position`, the one that stands there left out.
 
-    By the prediction of the token before; at position 0, where there is none, by the token's own prediction.
+    By the prediction of the token before; at position 0, where there is none, by the token's own prediction. Where
+    nothing is predicted (of a source, or without an unembedding), the other tokens of the text.
     """
+    if trace.part == "encoder" or "logits" not in trace.tensors:
+        return [token for token in dict.fromkeys(trace.ids) if token != trace.ids[position]][:count]
     likeliest = trace.logits_at(max(0, position - 1)).topk(count + 1).indices.tolist()
     return [token for token in likeliest if token != trace.ids[position]][:count]

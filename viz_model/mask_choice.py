@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from viz_model import masks
-from viz_model.drawn_masks import decode_mask, drawn_length
+from viz_model.drawn_masks import decode_mask, drawn_shape
 from viz_model.errors import MaskError
 
 KINDS = (*masks.NAMES, "sliding window", "prefix", "padding", "drawn by hand")
@@ -36,24 +36,26 @@ class MaskChoice:
         if self.length < 0:
             raise MaskError(f"A prefix cannot be {self.length} tokens long. Make it 0 or longer.")
         if self.cells:
-            drawn_length(self.cells)
+            drawn_shape(self.cells)
 
-    def allowed(self, tokens: int, own: str) -> Tensor:
-        """Booleans (T,T) over a prompt of so many tokens, for a model whose own mask has the name `own`.
+    def allowed(self, queries: int, own: str, keys: int | None = None) -> Tensor:
+        """Booleans (T,S) for so many queries and keys (None: as many), where the own mask has the name `own`.
 
         Window and padding take cells away from the model's own mask. Raises MaskError for a padded position
-        that the prompt does not have, or cells that cannot be read.
+        that the keys do not have, or cells that cannot be read.
         """
-        positions, model_own = torch.arange(tokens), masks.named(own, tokens)
+        keys = queries if keys is None else keys
+        places = torch.arange(queries), torch.arange(keys)
+        model_own = masks.between(own, *places)
         if self.kind in masks.NAMES:
-            return masks.named(self.kind, tokens)
+            return masks.between(self.kind, *places)
         if self.kind == "sliding window":
-            return model_own & masks.near(positions, positions, self.width)
+            return model_own & masks.near(*places, self.width)
         if self.kind == "prefix":
-            return masks.prefix(positions, positions, self.length)
+            return masks.prefix(*places, self.length)
         if self.kind == "padding":
-            _refuse_beyond(self.padded, tokens)
-            real = torch.ones(1, tokens, dtype=torch.bool)
+            _refuse_beyond(self.padded, keys)
+            real = torch.ones(1, keys, dtype=torch.bool)
             real[0, list(self.padded)] = False
             return masks.with_padding(model_own, real)[0, 0]
         return decode_mask(self.cells, model_own) if self.cells else model_own

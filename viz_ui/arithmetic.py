@@ -15,9 +15,7 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
     i, j = view.query, view.key
     cell = cell_arithmetic(view.trace, view.layer, view.head, i, j)
     reads = "reads" if cell.allowed else "may not read"
-    st.markdown(
-        f"**{plain(view.labels[i])}** {reads} **{plain(view.labels[j])}** in layer {view.layer}, head {view.head}:"
-    )
+    st.markdown(f"**{plain(view.labels[i])}** {reads} **{plain(view.key_labels[j])}** in {view.where}:")
     st.markdown(
         "\n".join(
             [
@@ -41,18 +39,19 @@ def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
     """The steps from q·k to the share of v: words, and LaTeX in the colours of the roles."""
     width = len(cell.products)
     first = " + ".join(f"({n(q)})({n(k)})" for q, k in zip(cell.query[:2], cell.key[:2], strict=True))
-    score, more = n(cell.score), r" + \dots" if width > 2 else ""
+    entering, more = n(cell.entering), r" + \dots" if width > 2 else ""
     steps = [
         (
             f"{width} products, added",
             coloured(rf"Q_{{{i}}} \cdot K_{{{j}}} = {first}{more} = ") + f"{n(cell.raw)}",
         ),
-        ("divided by √D", coloured("S = ") + rf"{n(cell.raw)} / \sqrt{{{width}}} = {score}"),
+        _scaled(cell),
+        *_before_the_mask(cell),
     ]
     if not cell.allowed:
         return [
             *steps,
-            ("plus the mask", rf"{score} + M = {score} + (-\infty) = -\infty"),
+            ("plus the mask", rf"{entering} + M = {entering} + (-\infty) = -\infty"),
             (
                 "softmax",
                 coloured("A = ") + r"e^{-\infty} / \textstyle\sum = 0, \text{ the mask forbids this cell}",
@@ -60,8 +59,9 @@ def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
         ]
     return [
         *steps,
-        ("plus the mask", rf"{score} + M = {score} + 0 = {score}"),
-        ("exp", rf"e^{{{score} - m}} = e^{{{score} - ({n(cell.row_maximum)})}} = {n(cell.exponential, 6)}"),
+        ("plus the mask", rf"{entering} + M = {entering} + 0 = {entering}"),
+        ("exp", rf"e^{{{entering} - m}} = e^{{{entering} - ({n(cell.row_maximum)})}} = {n(cell.exponential, 6)}"),
+        *_of_sink(cell),
         (
             "divided by the row's sum",
             coloured(rf"A_{{{i},{j}}} = ") + rf"{n(cell.exponential, 6)} / {n(cell.row_sum, 6)} = {n(cell.weight, 6)}",
@@ -72,6 +72,32 @@ def lines(cell: CellArithmetic, i: int, j: int) -> list[tuple[str, str]]:
             + rf"{n(cell.weight)} \cdot {n(cell.value_length)} = {n(cell.carried)}",
         ),
     ]
+
+
+def _scaled(cell: CellArithmetic) -> tuple[str, str]:
+    width = len(cell.products)
+    if np.isclose(cell.scale, width**-0.5):
+        return "divided by √D", coloured("S = ") + rf"{n(cell.raw)} / \sqrt{{{width}}} = {n(cell.score)}"
+    return "times this model's scale", coloured("S = ") + rf"{n(cell.raw)} \cdot {n(cell.scale)} = {n(cell.score)}"
+
+
+def _before_the_mask(cell: CellArithmetic) -> list[tuple[str, str]]:
+    """What some models do to a score: a soft cap (Gemma 2), a bias by distance (T5)."""
+    steps = []
+    if cell.softcap is not None:
+        cap, score = n(cell.softcap), n(cell.score)
+        steps.append(("capped", rf"{cap} \tanh({score} / {cap}) = {n(cell.capped)}"))
+    if cell.bias is not None:
+        steps.append(("plus the bias", rf"{n(cell.capped)} + ({n(cell.bias)}) = {n(cell.entering)}"))
+    return steps
+
+
+def _of_sink(cell: CellArithmetic) -> list[tuple[str, str]]:
+    """The further number in the row's sum (gpt-oss), whose share of the weight carries no value."""
+    if cell.sink is None:
+        return []
+    formula = rf"e^{{{n(cell.sink)} - m}} = {n(cell.of_sink, 6)}"
+    return [("the sink's, in the row's sum", formula)]
 
 
 def draw_products(cell: CellArithmetic) -> None:

@@ -54,17 +54,17 @@ def values(trace: vm.Trace, name: str, layer: int, head: int) -> np.ndarray:
         return value_weighted(trace, layer, head).numpy()
     if name == WEIGHTS:
         return trace.weights(layer, head).numpy()
-    scores = trace.scores(layer, head).numpy()
-    return scores if name == SCORES else np.where(trace.mask(layer).numpy(), scores, -np.inf)
+    if name == SCORES:
+        return trace.scores(layer, head).numpy()
+    return np.where(trace.mask(layer).numpy(), trace.softmax_input(layer, head).numpy(), -np.inf)
 
 
 def all_values(trace: vm.Trace, name: str) -> np.ndarray:
     """The same of every head: (L,H,T,S)."""
-    config = trace.config
     return np.stack(
         [
-            np.stack([values(trace, name, layer, head) for head in range(config.n_heads)])
-            for layer in range(config.n_layers)
+            np.stack([values(trace, name, layer, head) for head in range(trace.config.n_heads)])
+            for layer in range(trace.n_layers)
         ]
     )
 

@@ -33,11 +33,13 @@ def write_branches(branches: Branches) -> str:
 class Run:
     """A generation under way: what makes it, and the steps that there are.
 
+    target: of an encoder-decoder, the text that its decoder begins with, None for none; the prompt is its source.
     problem: why it cannot go on, as a sentence; "" while it can.
     """
 
     model: vm.Model
     prompt: str
+    target: str | None
     sampling: Sampling
     branches: Branches
     steps: list[vm.Step] = field(default_factory=list)
@@ -73,6 +75,7 @@ class Run:
         self._wanted, self.problem, chosen = wanted, "", self.sampling
         self._coming = self.model.generate(
             self.prompt,
+            target=self.target,
             max_new_tokens=wanted,
             temperature=chosen.temperature,
             top_k=chosen.top_k,
@@ -87,14 +90,14 @@ class Run:
         ended = bool(self.steps) and self.steps[-1].is_end
         return len(self.steps) >= wanted or ended or bool(self.problem)
 
-    def is_of(self, model: vm.Model, prompt: str, sampling: Sampling) -> bool:
-        return (self.model, self.prompt, self.sampling) == (model, prompt, sampling)
+    def is_of(self, model: vm.Model, prompt: str, target: str | None, sampling: Sampling) -> bool:
+        return (self.model, self.prompt, self.target, self.sampling) == (model, prompt, target, sampling)
 
     def with_branches(self, branches: Branches) -> "Run":
         """The run that takes these branches, with all steps before the first one that differs."""
         differing = {step for step, _ in self.branches.items() ^ branches.items()}
         kept = min(differing, default=len(self.steps))
-        run = Run(self.model, self.prompt, self.sampling, branches, self.steps[:kept])
+        run = Run(self.model, self.prompt, self.target, self.sampling, branches, self.steps[:kept])
         run._pictures = dict(enumerate(self.pictures(kept)))
         return run
 
@@ -102,11 +105,11 @@ class Run:
         """The first `count` steps in plain values."""
         return [self._pictures[number] for number in range(min(count, len(self.steps)))]
 
-    def weights(self, count: int, layer: int, head: int) -> torch.Tensor:
-        """The rows of the first `count` steps below one another, (S,S); kept until something else is asked for."""
-        asked = (count, layer, head)
+    def weights(self, count: int, layer: int, head: int, part: str | None = None) -> torch.Tensor:
+        """The rows of the first `count` steps below one another, (T,S); kept until something else is asked for."""
+        asked = (count, layer, head, part)
         if self._weights[:1] != (asked,):
-            self._weights = (asked, assembled_weights(self.steps[:count], layer, head))
+            self._weights = (asked, assembled_weights(self.steps[:count], layer, head, part))
         return self._weights[1]
 
 
@@ -151,9 +154,14 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
         ("FLOPs", short(step.flops_cached), short(step.flops_uncached)),
         ("time", milliseconds(step.seconds), milliseconds(step.seconds_uncached)),
         ("bytes filled, of buffers", f"{step.cache.nbytes:,} of {step.cache.allocated_bytes:,}", ""),
-        ("2·L·G·D·S·4", f"{step.cache_bytes:,}", ""),
+        (cache_formula(step), f"{step.cache_bytes:,}", ""),
         ("logits differ by", number(step.largest_difference, 2), ""),
     )
+
+
+def cache_formula(step: vm.Step) -> str:
+    """The bytes of a cache with what the encoder read, S, beside the T tokens of the decoder; or S alone."""
+    return "2·L·G·D·(T + S)·4" if step.source else "2·L·G·D·S·4"
 
 
 def short(flops: int) -> str:

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 import viz_model as vm
+from viz_ui.generation import cache_formula
 
 WITH, WITHOUT = "with the cache", "without"
 
@@ -24,7 +25,7 @@ def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure
         (2, WITHOUT, [one.flops_uncached / 1e6 for one in steps], uncached),
         (3, "buffers", [one.cache.allocated_bytes for one in steps], {"color": green, "dash": "dot"}),
         (3, "filled", [one.cache.nbytes for one in steps], {"color": blue, "width": 6}),
-        (3, "2·L·G·D·S·4", [one.cache_bytes for one in steps], {"color": orange, "dash": "dash"}),
+        (3, cache_formula(steps[0]), [one.cache_bytes for one in steps], {"color": orange, "dash": "dash"}),
         (4, "|with − without|", [one.largest_difference for one in steps], {"color": green}),
     ]
     numbers = [one.number for one in steps]

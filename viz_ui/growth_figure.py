@@ -13,13 +13,15 @@ HUES = ("query", "value", "key", "stream", "scores")
 def growth_figure(
     lengths: np.ndarray,
     curves: dict[str, np.ndarray],
-    squared: str,
+    squared: str = "",
     *,
     length: int,
     unit: str,
     crossing: float | None = None,
 ) -> go.Figure:
     """Curves over T on two logarithmic axes; the one named `squared` is thick, and T itself a vertical line.
+
+    A value of None or NaN is left out.
 
     crossing: the T at which the squared curve meets the sum of all others, marked where it lies on the axis.
     """
@@ -39,7 +41,7 @@ def growth_figure(
         )
     figure.add_vline(x=length, line={"width": 1.5, "dash": "dot", "color": grey})
     figure.add_annotation(
-        x=np.log10(length), y=0.02, yref="paper", xanchor="left", text=f"T = {length:,}", showarrow=False
+        x=np.log10(length), y=1, yref="paper", yanchor="bottom", text=f"T = {length:,}", showarrow=False
     )
     if crossing is not None and lengths[0] < crossing < lengths[-1]:
         others = [values for name, values in curves.items() if name != squared]

@@ -14,6 +14,7 @@ st.set_page_config(page_title="Visual attention explorer", page_icon=str(HERE / 
 
 st.html(HERE / "main.css")
 
+models = st.Page("../pages/models.py", title="Models", icon=":material/database:")
 page = st.navigation(
     {
         "Explore": [
@@ -22,11 +23,23 @@ page = st.navigation(
             st.Page("../pages/shapes.py", title="Shapes", icon=":material/schema:"),
             st.Page("../pages/masks.py", title="Masks", icon=":material/grid_off:"),
             st.Page("../pages/generate.py", title="Generate", icon=":material/play_circle:"),
-        ]
+        ],
+        "Understand": [
+            st.Page("../pages/positions.py", title="Positions", icon=":material/format_list_numbered:"),
+            st.Page("../pages/layouts.py", title="Layouts", icon=":material/view_week:"),
+            st.Page("../pages/training.py", title="Training", icon=":material/fitness_center:"),
+            st.Page("../pages/flash_attention.py", title="FlashAttention", icon=":material/bolt:"),
+            st.Page("../pages/quantization.py", title="Quantization", icon=":material/compress:"),
+            st.Page("../pages/misconceptions.py", title="Misconceptions", icon=":material/help:"),
+        ],
+        "Look up": [
+            models,
+            st.Page("../pages/shape_reference.py", title="Shape reference", icon=":material/table_chart:"),
+        ],
     }
 )
 view = draw_sidebar()
-if view is None:
+if view is None and page is not models:  # the page Models is where another one can be chosen
     st.title(page.title)
     st.info(st.session_state["problem"], icon=":material/edit:")
 else:

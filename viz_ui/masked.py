@@ -1,15 +1,16 @@
 """The two masks that the page Masks compares: their controls, what was chosen, and the pass under each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
+import torch
 from torch import Tensor
 
 import viz_model as vm
 from viz_model import masks
-from viz_model.drawn_masks import drawn_length, encode_mask
+from viz_model.drawn_masks import drawn_shape, encode_mask
 from viz_model.mask_choice import KINDS, MaskChoice, blind_queries, opened_and_closed, parse_positions, position_words
 from viz_ui.state import choose, chosen_value
 from viz_ui.text import plain
@@ -28,10 +29,18 @@ EXPLAINED = {
     "drawn by hand": "Open and close cells below.",
 }
 
+# Between two texts, where positions have no distance.
+IN_CROSS = {
+    "causal": "Each query reads the keys up to its own number.",
+    "bidirectional": EXPLAINED["bidirectional"],
+    "padding": EXPLAINED["padding"],
+    "drawn by hand": EXPLAINED["drawn by hand"],
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of the two masks: its name, A or B, the choice, booleans (T,T), and what was passed over in it."""
+    """One of the two masks: its name, A or B, the choice, booleans (T,S), and what was passed over in it."""
 
     name: str
     choice: MaskChoice
@@ -41,7 +50,7 @@ class Side:
 
 def draw_controls(view: View, name: str) -> None:
     """The kind of mask and what belongs to it, all of it in the address."""
-    side, kinds = name.lower(), _kinds(view.model)
+    side, kinds = name.lower(), _kinds(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = st.selectbox(
             f"Mask {name}" + (" (not the sidebar's)" if name == "A" else ""),
@@ -50,7 +59,7 @@ def draw_controls(view: View, name: str) -> None:
             key=f"mask_{side}",
             bind="query-params",
             help="The sidebar's mask is for the other pages.\n"
-            + "\n".join(f"- **{kind}**: {words}" for kind, words in EXPLAINED.items()),
+            + "\n".join(f"- **{kind}**: {words}" for kind, words in _explained(view).items()),
         )
         bound = {"bind": "query-params", "width": 170}
         if kind == "sliding window":
@@ -66,20 +75,22 @@ def draw_controls(view: View, name: str) -> None:
 
 def chosen_side(view: View, name: str) -> Side:
     """What is chosen for A or B; nonsense (from an address) is passed over with a sentence in `problem`."""
-    side, tokens, own = name.lower(), view.trace.length, view.model.config.mask
-    kind = chosen_value(f"mask_{side}") or _kinds(view.model)[SIDES.index(name)]
+    side, kinds = name.lower(), _kinds(view)
+    queries, keys = view.trace.length, view.trace.key_length
+    kind = chosen_value(f"mask_{side}")
+    kind = kind if kind in kinds else kinds[SIDES.index(name)]
     try:
         choice = MaskChoice(
             kind,
             width=chosen_value(f"width_{side}") or 3 if kind == "sliding window" else 1,
             length=_or(chosen_value(f"prefix_{side}"), 3) if kind == "prefix" else 0,
-            padded=parse_positions(_or(chosen_value(f"padding_{side}"), "0"), tokens) if kind == "padding" else (),
+            padded=parse_positions(_or(chosen_value(f"padding_{side}"), "0"), keys) if kind == "padding" else (),
             cells=(chosen_value(f"cells_{side}") or "").strip() if kind == "drawn by hand" else "",
         )
-        return Side(name, choice, choice.allowed(tokens, own), "")
+        return Side(name, choice, choice.allowed(queries, view.own_mask, keys), "")
     except vm.MaskError as error:
         choice = MaskChoice(kind)  # no padding, nothing drawn
-        return Side(name, choice, choice.allowed(tokens, own), str(error))
+        return Side(name, choice, choice.allowed(queries, view.own_mask, keys), str(error))
 
 
 def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
@@ -89,15 +100,15 @@ def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
 
 def draw_words(view: View, side: Side) -> None:
     """What the mask is to this model: its own or foreign, how many cells, which queries are blind."""
-    model, tokens = view.model, view.trace.length
-    opened, closed = opened_and_closed(side.allowed, masks.named(model.config.mask, tokens))
-    count = f"{side.allowed.sum():,} of {tokens**2:,} cells open"
-    own = f"the {model.config.mask} mask that {plain(model.name)} was trained with"
+    places = torch.arange(view.trace.length), torch.arange(view.trace.key_length)
+    opened, closed = opened_and_closed(side.allowed, masks.between(view.own_mask, *places))
+    count = f"{side.allowed.sum():,} of {side.allowed.numel():,} cells open"
+    own = f"the {view.own_mask} mask that {plain(view.model.name)} was trained with"
     if opened or closed:
         changes = " and ".join(f"**{n:,}** {words}" for n, words in ((opened, "opened"), (closed, "closed")) if n)
         st.markdown(f":orange-badge[foreign] {count}: {changes} against {own}.")
     else:
-        same = "" if side.choice.kind == model.config.mask else "as many and the same as in "
+        same = "" if side.choice.kind == view.own_mask else "as many and the same as in "
         st.markdown(f":green-badge[own] {count}, {same}{own}.")
     for sentence in _notes(view, side):
         st.markdown(f":orange[{plain(sentence)}]")
@@ -109,11 +120,12 @@ def _notes(view: View, side: Side) -> list[str]:
     if side.problem:
         instead = "No position is padding." if side.choice.kind == "padding" else "The model's own mask stands instead."
         notes.append(f"{side.problem} {instead}")
-    tokens = view.trace.length
-    if side.choice.cells and (drawn := drawn_length(side.choice.cells)) != tokens:
+    here = view.trace.length, view.trace.key_length
+    if side.choice.cells and (drawn := drawn_shape(side.choice.cells)) != here:
+        has_more = here[0] > drawn[0] or here[1] > drawn[1]
         notes.append(
-            f"Drawn for {drawn} token{'s' * (drawn != 1)}, and the prompt has {tokens}: cells that both have are kept"
-            + (", the others follow the model's own mask." if tokens > drawn else ".")
+            f"Drawn for {_tokens_words(*drawn)}, and here are {_tokens_words(*here)}: cells that both have are kept"
+            + (", the others follow the model's own mask." if has_more else ".")
         )
     if blind := blind_queries(side.allowed):
         one = len(blind) == 1
@@ -126,21 +138,45 @@ def _notes(view: View, side: Side) -> list[str]:
 
 
 def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> vm.Trace:
-    """The pass under that mask, of the prompt or of other ids of the same length."""
-    return _masked_trace(view.model.name, ids or view.trace.ids, side.choice)
+    """The pass under that mask, of the same texts, or with other ids, of the same length, for the queries'."""
+    read, source = view.trace.read.ids, view.trace.source.ids if view.trace.source else None
+    if ids and view.part == "encoder":
+        source = ids
+    elif ids:
+        read = ids
+    shape = view.trace.length, view.trace.key_length
+    return _masked_trace(view.name, read, source, view.part, side.choice, shape)
 
 
 # Four: two masks, before and after a changed token.
 @st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _masked_trace(model_name: str, ids: tuple[int, ...], choice: MaskChoice) -> vm.Trace:
-    model = load_model(model_name)
-    trace = model.trace(ids, choice.allowed(len(ids), model.config.mask))
-    return replace(trace, mask_name=choice.words)
+def _masked_trace(
+    name: str,
+    read: tuple[int, ...],
+    source: tuple[int, ...] | None,
+    part: str,
+    choice: MaskChoice,
+    shape: tuple[int, int],
+) -> vm.Trace:
+    model, (queries, keys) = load_model(name), shape
+    own = model.config.mask_of(part)
+    allowed = None if choice.kind == own else choice.allowed(queries, own, keys)  # a model's own may differ by layer
+    prompt, target = (read, None) if source is None else (source, read)
+    return model.trace(prompt, {part: allowed}, target).of(part).renamed(choice.words)
 
 
-def _kinds(model: vm.Model) -> list[str]:
+def _explained(view: View) -> dict[str, str]:
+    """The kinds of masks that there are for this part, in words."""
+    return IN_CROSS if view.part == "cross" else EXPLAINED
+
+
+def _kinds(view: View) -> list[str]:
     """The model's own mask first."""
-    return sorted(KINDS, key=lambda kind: kind != model.config.mask)
+    return sorted((kind for kind in KINDS if kind in _explained(view)), key=lambda kind: kind != view.own_mask)
+
+
+def _tokens_words(queries: int, keys: int) -> str:
+    return f"{queries} token{'s' * (queries != 1)}" if queries == keys else f"{queries} queries and {keys} keys"
 
 
 def _or(value, default):

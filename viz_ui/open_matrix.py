@@ -58,9 +58,7 @@ def open_noted_matrix(
     values = np.asarray(source.values, dtype=np.float32) * np.float32(matrix.factor)
     if matrix.allowed is not None and matrix.role == "scores":
         values = np.where(matrix.allowed, values, np.float32(-np.inf))
-    of_head = Named(
-        f"{view.model.name}, layer {view.layer}, head {view.head}: {matrix.name}", view.file_name(matrix.name)
-    )
+    of_head = Named(f"{view.model.name}, {view.where}: {matrix.name}", view.file_name(matrix.name))
     shown = (names or {}).get(matrix.name, of_head)
     if arrays is None and shown is of_head:
         arrays = partial(head_arrays, view)
@@ -86,12 +84,15 @@ def head_arrays(view: View) -> dict:
     trace, layer, head = view.trace, view.layer, view.head
     group = trace.config.kv_head(head)
     return {
-        "description": f"{view.model.name}, layer {layer}, head {head} (key/value head {group}), mask "
+        "description": f"{view.model.name}, {view.where} (key/value head {group}), mask "
         f"{trace.mask_name}: q (T,D), k (S,D), v (S,D), raw = q k^T, scores = raw * scale, mask (True: may "
-        "attend), weights = softmax(scores where mask), mixed = weights v; tokens are shown as on the page.",
+        "attend), weights = softmax(scores where mask), mixed = weights v; tokens are shown as on the page; "
+        "tokens and ids of the queries, key_tokens and key_ids of the keys.",
         "tokens": view.labels,
         "ids": list(trace.ids),
-        "scale": trace.scale,
+        "key_tokens": view.key_labels,
+        "key_ids": list(trace.key_ids),
+        "scale": trace.equation(layer).scale,
         "q": trace.q(layer)[head].numpy(),
         "k": trace.k(layer)[group].numpy(),
         "v": trace.v(layer)[group].numpy(),

@@ -7,12 +7,12 @@ import numpy as np
 import streamlit as st
 
 from viz_model.node_values import NodeValues
-from viz_model.shapes import Node
+from viz_model.nodes import Node
 from viz_ui.components.panels import Matrix
 from viz_ui.components.shape_diagram import Card
 from viz_ui.open_matrix import Named, named
 from viz_ui.shape_layout import ROLE_OF, axes
-from viz_ui.text import number, shown
+from viz_ui.text import labels, number, shown
 from viz_ui.view import View
 
 WIDEST, WINDOW = 256, 128  # a tensor with more columns than the first is drawn so many columns at a time
@@ -62,7 +62,7 @@ class Opened:
         drawn = f"Drawn: {', '.join(parts)}; the statistics are of all {node.count:,} numbers. " if parts else ""
         if self.values.derived:
             made = "Derived from the held Q, K and mask, head by head. "
-        elif node.local == "attn.joined":
+        elif node.local.endswith(".joined"):
             made = "The mixed values of the pass, heads side by side. "
         else:
             made = "Captured in a pass of this prompt. "
@@ -71,9 +71,10 @@ class Opened:
     def names(self, view: View, columns: Columns) -> Named:
         """What the drawn part is called where it is opened large and saved."""
         node = self.node
-        places = [f"layer {node.name.split('.')[1]}"] if node.name.startswith("blocks.") else []
+        places = [] if node.part == "self" else ["decoder" if node.part == "cross" else node.part]
+        places += [] if node.layer is None else [f"layer {node.layer}"]
         places += [self.head_words] if self.head is not None else []
-        words = f"{ALLOWED}; {MEANS}" if node.local == "attn.mask" else node.title
+        words = f"{ALLOWED}; {MEANS}" if is_mask(node) else node.title
         file_words = node.local
         if columns.words:
             words += f", {columns.cut(node)}"
@@ -81,10 +82,15 @@ class Opened:
         return named(view, words, file_words, *places)
 
 
+def is_mask(node: Node) -> bool:
+    return node.local.endswith(".mask")
+
+
 def opened_tensor(view: View, node: Node) -> Opened:
     """The node with its values, kept for this visitor."""
-    mask = hashlib.sha256(np.packbits(view.trace.mask(0).numpy()).tobytes()).hexdigest()
-    values = _node_values(view, node, view.model.name, view.prompt, mask, node.name)
+    masks = [view.trace.of(part).mask(0).numpy() for part in view.trace.config.parts]
+    masked = hashlib.sha256(b"".join(np.packbits(mask).tobytes() for mask in masks)).hexdigest()
+    values = _node_values(view, node, view.name, view.prompt, view.trace.read.ids, masked, node.name)
     head = None
     if values.heads > 1 or len(node.shape) == 4:
         head = view.head if node.axes[1] == "H" else view.trace.config.kv_head(view.head)
@@ -92,7 +98,9 @@ def opened_tensor(view: View, node: Node) -> Opened:
 
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner="One more pass for this tensor …")
-def _node_values(_view: View, _node: Node, model: str, prompt: str, mask: str, name: str) -> NodeValues:
+def _node_values(
+    _view: View, _node: Node, model: str, prompt: str, read: tuple[int, ...], masks: str, name: str
+) -> NodeValues:
     return NodeValues(_view.model, _view.trace, _node)
 
 
@@ -102,9 +110,9 @@ def card(opened: Opened) -> Card:
     shape = f"({', '.join(node.axes)}) = ({', '.join(f'{size:,}' for size in node.shape)})"
     facts = [("mean", number(found.mean)), ("std", number(found.std)), ("min", number(found.minimum))]
     facts += [("max", number(found.maximum)), ("norm √Σx²", number(found.norm))]
-    if node.name == "ids":
+    if node.local == "ids":
         facts = [("smallest", f"{found.minimum:,.0f}"), ("largest", f"{found.maximum:,.0f}")]
-    if node.local == "attn.mask":
+    if is_mask(node):
         facts = [("permitted", f"{round(found.mean * found.count):,} of {found.count:,} cells")]
     kind = {8: "int64", 1: "booleans"}.get(node.number_bytes, "float32")
     facts.append(("numbers", f"{node.count:,} × {node.number_bytes} B ({kind}) = {node.nbytes:,} B"))
@@ -148,31 +156,29 @@ def choose_columns(view: View, opened: Opened) -> Columns:
 
 
 def opened_matrix(view: View, opened: Opened, columns: Columns) -> Matrix:
-    """The drawn part as a matrix of tokens × columns."""
-    node, values = opened.node, opened.values.matrix(opened.head or 0).numpy()
-    reads_keys = node.axes[-1] == "S"
-    allowed = view.trace.mask(view.layer).numpy() if node.local == "attn.weights" else None
-    is_mask = node.local == "attn.mask"  # drawn as it is: a closed cell is a 0 here, not a hole
-    drawn = values[:, columns.indices].astype(np.float32)
-    names = view.labels if reads_keys else _column_names(view, node, columns.indices)
+    """The drawn part as a matrix of tokens × columns; the chosen query and key are framed where they belong to it."""
+    node, values, seen = opened.node, opened.values.matrix(opened.head or 0).numpy(), opened.values.trace
+    weights = node.local.endswith(".weights")
+    queries, keys = labels(seen.token_bytes), labels(seen.key_token_bytes)
+    here = seen.queries == view.trace.queries, seen.keys == view.trace.keys  # whether query, key mean these tokens
     caption = f"({', '.join(node.axes[-2:])}) = ({node.shape[-2]:,}, {node.shape[-1]:,})"
-    if is_mask:
+    if is_mask(node):  # drawn as it is: a closed cell is a 0 here, not a hole
         caption = f"True is 1, False is 0; {MEANS} · {caption}"
     return Matrix(
         node.local,
-        ALLOWED if is_mask else node.title,
-        drawn,
-        view.labels,
-        names,
-        row_axis="key" if node.axes[-2] == "S" else "query",
-        column_axis="key" if reads_keys else "next token" if node.name == "logits" else "feature",
+        ALLOWED if is_mask(node) else node.title,
+        values[:, columns.indices].astype(np.float32),
+        keys if node.rows_are_keys else queries,
+        keys if node.columns_are_keys else _column_names(view, node, columns.indices),
+        row_axis="key" if node.rows_are_keys else "query",
+        column_axis="key" if node.columns_are_keys else "next token" if node.name == "logits" else "feature",
         caption=f"{caption}, drawn {columns.words}" if columns.words else caption,
         role=ROLE_OF.get(node.local, "stream"),
-        scale="sequential" if is_mask or node.local == "attn.weights" else "diverging",
-        allowed=allowed,
-        rows_are_queries=node.axes[-2] == "T",
-        rows_are_keys=node.axes[-2] == "S",
-        columns_are_keys=reads_keys,
+        scale="sequential" if is_mask(node) or weights else "diverging",
+        allowed=seen.mask(node.layer).numpy() if weights else None,
+        rows_are_queries=here[0] and not node.rows_are_keys,
+        rows_are_keys=here[1] and node.rows_are_keys,
+        columns_are_keys=here[1] and node.columns_are_keys,
     )
 
 

@@ -10,30 +10,44 @@ from viz_ui.view import View, traced
 
 
 def grid_pictures(view: View, name: str, full: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Thumbnails (L,H,P,P) of all heads, and what of them is not masked (P,P).
+    """Thumbnails (L,H,P,R) of all heads, and what of them is not masked (P,R).
 
     full: on one scale from 0 to 1; else each head on its own scale, for one loud head would blank all others.
     """
-    return _grid_pictures(view.model.name, view.prompt, view.trace.mask_name, name, full)
+    return _grid_pictures(*_passed(view), name, full)
 
 
 def measured(view: View) -> dict[str, np.ndarray]:
-    """`head_measures` of every head, each (L,H)."""
-    return _measured(view.model.name, view.prompt, view.trace.mask_name)
+    """`all_head_measures` of the trace, each (L,H)."""
+    return _measured(*_passed(view))
+
+
+def _passed(view: View) -> tuple:
+    """What `traced` needs to find the trace of the view."""
+    return view.name, view.prompt, view.trace.mask_name, view.part, view.target
 
 
 # Keyed on strings, like the trace itself: a trace has no hash that would tell it from a later one.
 @st.cache_resource(scope="session", max_entries=8, show_spinner=False)
-def _grid_pictures(model_name: str, prompt: str, mask: str, name: str, full: bool):
-    trace = traced(model_name, prompt, mask)
+def _grid_pictures(model: str, prompt: str, mask: str, part: str, target: str | None, name: str, full: bool):
+    trace = traced(model, prompt, mask, part, target)
     matrices, scale = drawn.all_values(trace, name), drawn.DRAWN[name].scale
     if not full:
         ends = [drawn.ends(matrix, scale)[1] for matrix in matrices.reshape(-1, *matrices.shape[2:])]
         matrices = matrices / np.reshape(ends, (*matrices.shape[:2], 1, 1)).astype(matrices.dtype)
-    allowed = trace.mask(0).numpy() if drawn.DRAWN[name].masked else None
+    allowed = _allowed(trace) if drawn.DRAWN[name].masked else None
     return thumbnails(matrices, 0 if scale == "sequential" else -1, 1, allowed)
 
 
+def _allowed(trace) -> np.ndarray:
+    """The mask (T,S) where all layers have the same, else that of each layer for all its heads (L,H,T,S)."""
+    masks = np.stack([trace.mask(layer).numpy() for layer in range(trace.n_layers)])  # (L,T,S)
+    if (masks == masks[0]).all():
+        return masks[0]
+    return np.repeat(masks[:, None], trace.config.n_heads, 1)
+
+
 @st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _measured(model_name: str, prompt: str, mask: str) -> dict[str, np.ndarray]:
-    return {name: table.numpy() for name, table in all_head_measures(traced(model_name, prompt, mask)).items()}
+def _measured(model: str, prompt: str, mask: str, part: str, target: str | None) -> dict[str, np.ndarray]:
+    trace = traced(model, prompt, mask, part, target)
+    return {name: table.numpy() for name, table in all_head_measures(trace).items()}

@@ -1,9 +1,11 @@
-"""The sidebar of every page: model, prompt, mask, layer, head, query and key token."""
+"""The sidebar of every page: model, prompt, mask, layer, head, query and key token; of two stacks target and part."""
 
 import streamlit as st
 
 import viz_model as vm
 from viz_model.masks import NAMES as MASKS
+from viz_model.model import MOST_WRITTEN
+from viz_ui.models import draw_fetch, load_model, model_names
 from viz_ui.state import (
     EXAMPLES,
     FIRST_PROMPT,
@@ -14,14 +16,19 @@ from viz_ui.state import (
     is_first_run,
     take_chosen,
 )
-from viz_ui.text import labels, plain
-from viz_ui.view import View, load_model, traced
-
-BUNDLED = "tiny-gpt"
+from viz_ui.text import labels, plain, sentence
+from viz_ui.view import View, traced
 
 BARE = "at_the_bare_address"
 
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
+LONGEST_TARGET = 1000
+
+ATTENTION = {
+    "encoder": "the source reads itself",
+    "decoder": "what is written reads itself",
+    "cross": "what is written reads the source",
+}
 
 
 def draw_sidebar() -> View | None:
@@ -30,20 +37,23 @@ def draw_sidebar() -> View | None:
         _open_address()
         take_chosen()
         model = _choose_model()
-        prompt = _choose_prompt()
-        mask = _choose_mask(model)
+        prompt = _choose_prompt(model)
+        target = _choose_target(model)
+        part = _choose_part(model)
+        mask = _choose_mask(model, part)
         _say_length(model, prompt)
-        trace = traced(model.name, prompt, mask)
+        trace = traced(st.session_state.model, prompt, mask, part, target)
+        _say_target(model, trace, target)
     except vm.VizError as error:
         st.session_state["problem"] = str(error)
         return None
-    return _choose_head_and_tokens(model, prompt, trace)
+    return View(model, st.session_state.model, prompt, target, trace, **_choose_head_and_tokens(trace))
 
 
 def _open_address() -> None:
     """Make an incomplete address whole: on a first run, or when Back led to the bare address."""
     if is_first_run():
-        incomplete = st.query_params.get("model") not in _model_names()
+        incomplete = st.query_params.get("model") not in model_names()
         nonsense = drop_nonsense()
         if incomplete:
             fill_in_address(_first_choice())
@@ -56,7 +66,7 @@ def _open_address() -> None:
 
 def _first_choice() -> dict[str, object]:
     """What a visitor sees first: the head that looks at the previous token most, by what was measured of it."""
-    names = _model_names()
+    names = model_names()
     prompt = st.query_params.get("prompt", FIRST_PROMPT)
     model = load_model(names[0])
     table = model.measured_heads.get("previous_text", [])
@@ -67,24 +77,15 @@ def _first_choice() -> dict[str, object]:
     return choice | {"key": max(0, last - 1)}
 
 
-def _model_names() -> list[str]:
-    """The models that read text; raises CheckpointError, which says what is wrong, when there is none."""
-    names = [entry.name for entry in vm.catalogue() if entry.has_tokenizer]
-    if not names:
-        load_model(BUNDLED)  # says which file is missing or damaged
-        raise vm.CheckpointError(f"The model {BUNDLED} has no tokenizer. Restore its folder from the repository.")
-    return names
-
-
 def _choose_model() -> vm.Model:
     name = st.sidebar.selectbox(
         "Model",
-        _model_names(),
+        model_names(),
         index=None,
         required=True,
         key="model",
         bind="query-params",
-        on_change=_own_masks_stay_own,
+        on_change=_take_model,
     )
     if name is None and not st.session_state.get(BARE):
         st.session_state[BARE] = True  # the widgets of this run follow the bare address; the next run fills it in
@@ -92,29 +93,50 @@ def _choose_model() -> vm.Model:
     st.session_state[BARE] = False
     if name is None:
         raise vm.CheckpointError("Choose a model in the sidebar.")
+    draw_fetch()
     model = load_model(name)
     config = model.config
-    st.session_state["own_mask"] = config.mask
+    layers = f"{config.n_layers} layers"
+    if model.has_source:
+        layers = f"{config.n_encoder_layers} encoder and {config.n_layers} decoder layers"
     st.sidebar.caption(
-        f"{model.transformer.n_parameters():,} parameters · {config.n_layers} layers × {config.n_heads} heads · "
+        f"{model.transformer.n_parameters():,} parameters · {layers} × {config.n_heads} heads · "
         f"C = {config.d_model}, D = {config.d_head}"
     )
     return model
 
 
-def _own_masks_stay_own() -> None:
-    """Masks that were the former model's own, or the other one, are that of the new model too.
+def _take_model() -> None:
+    """Another model was chosen: an example of the former one gives way to one of its own."""
+    try:
+        model = load_model(st.session_state.model)
+    except vm.VizError:
+        return  # the run that follows says what is wrong with it
+    examples, given = _examples(model), st.session_state.get("examples", EXAMPLES)
+    if examples != given and st.session_state.get("prompt") in given.values():
+        st.session_state.prompt = next(iter(examples.values()))
+    _own_masks_stay_own(model)
+
+
+def _own_masks_stay_own(model: vm.Model | None = None) -> None:
+    """Masks that were the own ones of the former model or part, or the other ones, are those of the new one too.
 
     For the address leaves out what a model begins with: a link must not mean another mask than its sender saw.
     """
-    former, own = st.session_state.get("own_mask"), load_model(st.session_state.model).config.mask
+    model = model or load_model(st.session_state.model)
+    former, own = st.session_state.get("own_mask"), model.config.mask_of(_part(model))
     if former not in (None, own):
         for key in ("mask", "mask_a", "mask_b"):
             if st.session_state.get(key) in MASKS:
                 [st.session_state[key]] = [mask for mask in MASKS if mask != st.session_state[key]]
 
 
-def _choose_prompt() -> str:
+def _examples(model: vm.Model) -> dict[str, str]:
+    return model.examples or EXAMPLES
+
+
+def _choose_prompt(model: vm.Model) -> str:
+    words = "The source: what the encoder reads. " if model.has_source else ""
     prompt = st.sidebar.text_area(
         "Prompt",
         key="prompt",
@@ -122,11 +144,12 @@ def _choose_prompt() -> str:
         height=130,
         max_chars=LONGEST_PROMPT,
         placeholder="Type something, then Ctrl+Enter",
-        help=f"Any text of up to {LONGEST_PROMPT:,} characters. Ctrl+Enter takes it.",
+        help=f"{words}Any text of up to {LONGEST_PROMPT:,} characters. Ctrl+Enter takes it.",
     )
+    st.session_state.examples = _examples(model)
     st.sidebar.menu_button(
         "Examples",
-        list(EXAMPLES),
+        list(st.session_state.examples),
         key="example",
         on_click=_take_example,
         width="stretch",
@@ -136,16 +159,57 @@ def _choose_prompt() -> str:
 
 
 def _take_example() -> None:
-    choose(prompt=EXAMPLES[st.session_state.example], query=0, key=0)
+    choose(prompt=st.session_state.examples[st.session_state.example], query=0, key=0)
 
 
-def _choose_mask(model: vm.Model) -> str:
-    choices = (model.config.mask, *(name for name in MASKS if name != model.config.mask))
+def _choose_target(model: vm.Model) -> str | None:
+    """What the decoder of an encoder-decoder shall read; None for what the model writes by itself."""
+    if not model.has_source:
+        return None
+    text = st.sidebar.text_input(
+        "What the decoder reads",
+        key="target",
+        bind="query-params",
+        max_chars=LONGEST_TARGET,
+        placeholder="empty: what it writes itself",
+        help="A text, which is put after the start token; the model then says what it would write next. Left empty, "
+        "the model writes it by itself, the likeliest token each time.",
+    )
+    return text[:LONGEST_TARGET] or None
+
+
+def _choose_part(model: vm.Model) -> str:
+    """Which attention of an encoder-decoder is looked at."""
+    if model.has_source:
+        st.sidebar.segmented_control(
+            "Attention",
+            model.config.parts,
+            default="cross",
+            required=True,
+            key="part",
+            bind="query-params",
+            width="stretch",
+            on_change=_own_masks_stay_own,
+            help="\n".join(f"- **{part}**: {words}" for part, words in ATTENTION.items()),
+        )
+    part = _part(model)
+    st.session_state["own_mask"] = model.config.mask_of(part)
+    return part
+
+
+def _part(model: vm.Model) -> str:
+    return (st.session_state.get("part") or "cross") if model.has_source else "self"
+
+
+def _choose_mask(model: vm.Model, part: str) -> str:
+    own = model.config.mask_of(part)
+    choices = (own, *(name for name in MASKS if name != own))
     mask = st.sidebar.segmented_control(
         "Mask", choices, key="mask", bind="query-params", required=True, default=choices[0], width="stretch"
     )
-    if mask != model.config.mask:
-        st.sidebar.caption(f"{model.name} was trained with the {model.config.mask} mask: this one is foreign to it.")
+    if mask != own:
+        there = "" if part == "self" else f" {'in cross-attention' if part == 'cross' else f'in its {part}'}"
+        st.sidebar.caption(f"{model.name} was trained with the {own} mask{there}: this one is foreign to it.")
     return mask
 
 
@@ -154,16 +218,27 @@ def _say_length(model: vm.Model, prompt: str) -> None:
     st.sidebar.caption(f"{n_tokens:,} of {model.config.context_length:,} tokens")
 
 
-def _choose_head_and_tokens(model: vm.Model, prompt: str, trace: vm.Trace) -> View:
-    config, last = model.config, trace.length - 1
+def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:
+    """What the decoder reads, where the model wrote it itself."""
+    if model.has_source and target is None:
+        written = trace.read.ids[1:]
+        text = b"".join(model.token_bytes(written)).decode(errors="replace")
+        cut = f", cut at {MOST_WRITTEN} tokens" if len(written) == MOST_WRITTEN else ""
+        st.sidebar.caption(f"The decoder reads what the model itself writes, greedily{cut}: {plain(sentence(text))}")
+
+
+def _choose_head_and_tokens(trace: vm.Trace) -> dict[str, int]:
+    """Layer, head, query and key: those of the part that is looked at."""
     left, right = st.sidebar.columns(2)
-    layer = _number(left, "Layer", "layer", config.n_layers - 1)
-    head = _number(right, "Head", "head", config.n_heads - 1)
-    query = _number(left, "Query", "query", last)
-    key = _number(right, "Key", "key", last)
-    names = labels(trace.token_bytes)
-    st.sidebar.caption(f"query {plain(names[query])}  \nkey {plain(names[key])}")
-    return View(model, prompt, trace, layer, head, query, key)
+    chosen = {
+        "layer": _number(left, "Layer", "layer", trace.n_layers - 1),
+        "head": _number(right, "Head", "head", trace.config.n_heads - 1),
+        "query": _number(left, "Query", "query", trace.length - 1),
+        "key": _number(right, "Key", "key", trace.key_length - 1),
+    }
+    queries, keys = labels(trace.token_bytes), labels(trace.key_token_bytes)
+    st.sidebar.caption(f"query {plain(queries[chosen['query']])}  \nkey {plain(keys[chosen['key']])}")
+    return chosen
 
 
 def _number(place, label: str, name: str, highest: int) -> int:

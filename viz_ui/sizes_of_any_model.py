@@ -8,7 +8,7 @@ from viz_model.errors import ConfigError
 from viz_model.presets import PRESETS, Preset, fitting_heads, resized
 from viz_model.transformer import TransformerConfig
 from viz_ui.growth_figure import growth_figure
-from viz_ui.text import number
+from viz_ui.text import number, size_words
 
 POWERS = [2**n for n in range(18)]
 BYTES = {"float32": 4, "float16": 2}
@@ -238,11 +238,3 @@ def table(title: str, parts: dict[str, int]) -> str:
 def amount(count: int) -> str:
     """Exact below 10⁹; as 2.916×10¹¹ from there on, for a column has no more room."""
     return f"{count:,}" if count < 10**9 else number(float(count))
-
-
-def size_words(count: int) -> str:
-    """Bytes in thousands: 498 MB."""
-    value, units = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{value:.3g} {units[0]}" if value < 100 else f"{value:.0f} {units[0]}"

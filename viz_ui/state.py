@@ -21,9 +21,16 @@ NUMBERS = ("layer", "head", "query", "key")
 WHOLE, FRACTION = r"[0-9]{1,6}", r"[0-9]{1,3}(\.[0-9]{1,9})?"
 FORMS = {
     "(layer|head|query|key)": WHOLE,
-    "(new|top_k|seed|step)": WHOLE,
+    "(new|top_k|seed|step|written)": WHOLE,
+    "exact_(rows|columns)": WHOLE,
+    "(tile|tile_rows|tile_columns|fast_memory)": WHOLE,
     "(changed|width_[ab]|prefix_[ab]|first_of_.+)": WHOLE,
-    "(temperature|top_p)": FRACTION,
+    "(hide|live_(layers|heads|width|steps|seed))": WHOLE,
+    "(box_head|cross_layer|cross_head|digit|letter|blank)": WHOLE,
+    "(temperature|top_p|threshold)": FRACTION,
+    "matrix_(row|column)": WHOLE,
+    "(shuffle|shift|pair|base|later)": WHOLE.replace("6", "7"),
+    "apart": "-?" + WHOLE,
 }
 
 FIRST_PROMPT = "Once upon a time there was a king who had three daughters."

@@ -76,3 +76,11 @@ def number(value: float, significant: int = 4) -> str:
     if -4 <= int(power) < 6:
         return f"{sign}{size:.{max(0, significant - 1 - int(power))}f}"
     return f"{sign}{digits}×10{str(int(power)).translate(_SUPERSCRIPT)}"
+
+
+def size_words(count: int) -> str:
+    """Bytes in thousands: 498 MB."""
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while value >= 1000 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.3g} {units[0]}" if value < 100 else f"{value:.0f} {units[0]}"

@@ -12,7 +12,7 @@ from viz_ui.masked import SIDES, Side, chosen_side, masked_trace
 from viz_ui.open_matrix import named, note_opened, open_noted_matrix
 from viz_ui.state import choose, choose_cell, clamp
 from viz_ui.text import number, plain, sentence, shown
-from viz_ui.view import View, traced
+from viz_ui.view import View
 
 SUGGESTIONS = 12
 
@@ -82,9 +82,9 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             width=170,
         )
         position = view.trace.length // 2 if chosen is None else chosen
-        own = traced(view.model.name, view.prompt, view.model.config.mask)  # whatever the sidebar's mask is
+        own = view.under(view.own_mask)  # whatever the sidebar's mask is
         likely = likely_tokens(own, position, SUGGESTIONS)
-        names = [shown(piece) for piece in view.model.token_bytes(likely)]
+        names = [shown(piece) for piece in view.model.token_bytes(likely)] or [""]
         typed = st.text_input(
             "New token",
             key="replacement",
@@ -103,7 +103,8 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             icon=":material/list:",
         )
     try:
-        token = single_token(view.model, typed.translate(str.maketrans(TYPED))) if typed else likely[0]
+        given = typed.translate(str.maketrans(TYPED))
+        token = likely[0] if likely and not given else single_token(view.model, given)
     except vm.PromptError as error:
         st.info(plain(sentence(str(error))), icon=":material/edit:")
         return position, None
@@ -157,8 +158,8 @@ def _weights(view: View, side: Side, before: vm.Trace, after: vm.Trace) -> Matri
         f"Change of the weights, mask {side.name}",
         (after.weights(view.layer, view.head) - before.weights(view.layer, view.head)).numpy(),
         view.labels,
-        view.labels,
-        caption=f"layer {view.layer}, head {view.head}: new − old",
+        view.key_labels,
+        caption=f"{view.where}: new − old",
         role="weights",
         scale="diverging",
         allowed=side.allowed.numpy(),

@@ -1,52 +1,86 @@
 """The view: what every page looks at, made from the reader's choice."""
 
-import gc
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import streamlit as st
 
 import viz_model as vm
+from viz_ui.models import load_model
 from viz_ui.state import NUMBERS, chosen_number
 from viz_ui.text import labels
+
+PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
 
 
 @dataclass(frozen=True)
 class View:
-    """A traced prompt, and the layer, head, query token and key token that are chosen in it."""
+    """A traced prompt, and the layer, head, query token and key token that are chosen in it.
+
+    name: what the model is called in the sidebar; the path of a folder of the visitor's own. prompt: of an
+    encoder-decoder, the source; target: what its decoder was given to read, None for what it writes by itself. The
+    trace is seen through the part that is chosen, so queries and keys may be two texts.
+    """
 
     model: vm.Model
+    name: str
     prompt: str
+    target: str | None
     trace: vm.Trace
     layer: int
     head: int
     query: int
     key: int
 
+    @property
+    def part(self) -> str:
+        """The attention that is looked at: "self", or "encoder", "decoder" or "cross"."""
+        return self.trace.part
+
     @cached_property
     def labels(self) -> list[str]:
-        """One label a token."""
+        """One label a query."""
         return labels(self.trace.token_bytes)
+
+    @cached_property
+    def key_labels(self) -> list[str]:
+        """One label a key: the same, except in cross-attention."""
+        return labels(self.trace.key_token_bytes) if self.part == "cross" else self.labels
+
+    @property
+    def where(self) -> str:
+        """ "layer 1, head 2", or "cross-attention, layer 1, head 2"."""
+        return f"{PLACES[self.part]}layer {self.layer}, head {self.head}"
+
+    @property
+    def own_mask(self) -> str:
+        """The name of the mask that the part is made for."""
+        return self.model.config.mask_of(self.part)
+
+    def under(self, mask: str) -> vm.Trace:
+        """The trace of the same texts with another mask in this part."""
+        return traced(self.name, self.prompt, mask, self.part, self.target)
 
     def file_name(self, what: str) -> str:
         """A name for a saved file, without its ending."""
-        return f"{self.model.name}_layer{self.layer}_head{self.head}_{what}".replace(" ", "-")
+        part = "" if self.part == "self" else f"_{self.part}"
+        return f"{self.model.name}{part}_layer{self.layer}_head{self.head}_{what}".replace(" ", "-")
 
 
-@st.cache_resource(max_entries=2, show_spinner="Loading the model …")
-def load_model(name: str) -> vm.Model:
-    """A model, shared by all visitors; at most two stay loaded."""
-    model = vm.load(name)
-    # Streamlit collects garbage after every run, and would walk through all of torch each time: about 90 ms in
-    # which no message leaves the server. What is loaded by now stays, so the collector need not look at it.
-    gc.freeze()
-    return model
+def traced(name: str, prompt: str, mask: str, part: str | None = None, target: str | None = None) -> vm.Trace:
+    """The trace of a prompt, kept for this visitor; with it a head change runs no model.
+
+    part: which one the mask is for, and the trace is seen through; None is self-attention (`Layout.self_part`).
+    """
+    config = load_model(name).config
+    part = part or config.self_part
+    is_own = mask == config.mask_of(part)
+    return _traced(name, prompt, None if is_own else part, mask, target).of(part)
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def traced(model_name: str, prompt: str, mask: str) -> vm.Trace:
-    """The trace of a prompt, kept for this visitor; with it a head change runs no model."""
-    return load_model(model_name).trace(prompt, mask)
+def _traced(name: str, prompt: str, masked_part: str | None, mask: str, target: str | None) -> vm.Trace:
+    return load_model(name).trace(prompt, {masked_part: mask} if masked_part else None, target)
 
 
 def current_view() -> View:

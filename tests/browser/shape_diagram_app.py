@@ -20,26 +20,30 @@ MODELS = {
     | {"tied_unembedding": False},
     "post": {"n_layers": 12, "norm_place": "post", "layout": "encoder-only", "embedding_norm": True},
     "many": {"n_layers": 48},
+    "decoder": {"n_layers": 12, "layout": "encoder-decoder", "position": "rotary", "activation": "swiglu"},
+    "post decoder": {"n_layers": 12, "layout": "encoder-decoder", "norm_place": "post"},
 }
 
 st.set_page_config(layout="wide")
 config = TransformerConfig(**SMALL | MODELS[st.query_params.get("model", "rotary")])
 chosen = st.session_state.get("tensor", "attn.k")
 block, length = st.session_state.get("block", 3), 9
+of_stack = {"part": config.self_part, "source": 13 if config.self_part == "decoder" else 0}
 
 
 def pick(kind, which):
     st.session_state[kind] = which
 
 
-nodes = block_nodes(config, block, length)
+nodes = block_nodes(config, block, length, **of_stack)
 tensors, adds, edges = placed(nodes)
-[node] = [node for node in (*outer_nodes(config, length), *nodes) if node.local == chosen]
+outer = outer_nodes(config, length, **of_stack)
+[node] = [node for node in (*outer, *nodes) if node.local == chosen]
 rows = [(parameter.name, axes(parameter), parameter.count) for parameter in node.parameters]
 shape_diagram(
     Diagram(
-        letters(sizes(config, length)),
-        around(outer_nodes(config, length)),
+        letters(sizes(config, length, **of_stack), config.self_part),
+        around(outer),
         config.n_layers,
         block,
         "words",

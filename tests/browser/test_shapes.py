@@ -232,7 +232,7 @@ def test_nothing_sticks_out_of_the_page(page, app_url, choices, prompt, look):
     nothing_sticks_out(page, ".box, .card, [data-panel]", look, least=21 if "node" in choices else 0)
 
 
-@pytest.mark.parametrize("model", ["rotary", "post", "many"])
+@pytest.mark.parametrize("model", ["rotary", "post", "many", "decoder", "post decoder"])
 def test_boxes_of_any_model_stand_apart_and_show_all_of_themselves(page, serve, model):
     open_page(page, f"{serve('tests/browser/shape_diagram_app.py')}/?model={model}")
     for width in (1400, 620):

@@ -211,7 +211,7 @@ def test_a_drawing_for_another_prompt_is_fitted_and_said():
     expected = np.tri(longer, dtype=bool)
     expected[:T, :T] = DRAWN
     np.testing.assert_array_equal(drawn_matrices(test)["mask B"][1], expected)
-    assert f"Drawn for {T} tokens\\, and the prompt has {longer}" in words(test)
+    assert f"Drawn for {T} tokens\\, and here are {longer} tokens" in words(test)
 
 
 def test_a_link_restores_everything():

@@ -77,7 +77,7 @@ def test_the_highest_logits_of_the_query():
 @pytest.mark.parametrize("prompt", ["a", PROMPT, LONG], ids=["one token", "a sentence", "200 words"])
 def test_every_tensor_opens(prompt, mask):
     test = shapes(prompt=prompt, layer=3, head=6, mask=mask)
-    nodes = {node.local: node for node in all_nodes(vm.load("tiny-gpt").config, len(ids(prompt)), mask=mask)}
+    nodes = {node.local: node for node in all_nodes(vm.load("tiny-gpt").config, len(ids(prompt)), masks={"self": mask})}
     assert set(test.selectbox(key="node").options) == set(nodes)  # of every block the same names
     for name, node in nodes.items():
         test.selectbox(key="node").set_value(name).run()

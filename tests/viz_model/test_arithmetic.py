@@ -59,7 +59,7 @@ def masks(kind):
 def test_every_number_of_every_cell(position, kind, stored_weights_bytes):
     model = Model("small", make_model(small_config(position=position)))
     asked, allowed = masks(kind)
-    trace = model.trace(IDS, asked, stored_weights_bytes)
+    trace = model.trace(IDS, asked, stored_weights_bytes=stored_weights_bytes)
     for head in range(4):
         query, key, value, scores, weights = from_the_weights(model, 0, head, allowed)
         for i, j in np.ndindex(LENGTH, LENGTH):
@@ -124,7 +124,7 @@ def test_huge_scores_overflow_nothing():
 @pytest.mark.parametrize(
     ("layer", "head", "i", "j", "words"),
     [
-        *((0, 0, i, j, rf"no cell \({i}, {j}\): .* tokens 0 to 6") for i, j in ((7, 0), (0, 7), (-1, 0), (0, -1))),
+        *((0, 0, i, j, rf"no cell \({i}, {j}\): .* keys 0 to 6") for i, j in ((7, 0), (0, 7), (-1, 0), (0, -1))),
         *((2, 0, 0, 0, "no layer 2"), (-1, 0, 0, 0, "no layer -1"), (0, 4, 0, 0, "no head 4")),
         (0, -1, 0, 0, "no head -1"),
     ],

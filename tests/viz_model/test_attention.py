@@ -28,6 +28,8 @@ class Problem:
     mask: torch.Tensor | None = None
     bias: torch.Tensor | None = None
     scale: float | None = None
+    softcap: float | None = None
+    sinks: torch.Tensor | None = None
 
     def fused(self):
         return attend(*self.tensors(), **self.options())
@@ -44,16 +46,20 @@ class Problem:
         return self.query, self.key, self.value
 
     def options(self):
-        return {"mask": self.mask, "bias": self.bias, "scale": self.scale}
+        names = ("mask", "bias", "scale", "softcap", "sinks")
+        return {name: getattr(self, name) for name in names}
 
     def to(self, dtype):
-        bias = None if self.bias is None else self.bias.to(dtype)
-        return Problem(*(x.to(dtype) for x in self.tensors()), self.mask, bias, self.scale)
+        bias, sinks = (None if x is None else x.to(dtype) for x in (self.bias, self.sinks))
+        return Problem(*(x.to(dtype) for x in self.tensors()), self.mask, bias, self.scale, self.softcap, sinks)
 
 
 @st.composite
-def problems(draw, huge=False):
-    """Any attention; with `huge`, scores up to ±100,000 out of whole numbers, which float32 holds exactly."""
+def problems(draw, huge=False, plain=False):
+    """Any attention; with `huge`, scores up to ±100,000 out of whole numbers, which float32 holds exactly.
+
+    plain: without soft caps and sinks, as torch knows it.
+    """
     size = st.integers(1, 9)
     batch, groups, share = (draw(st.integers(1, 3)) for _ in range(3))
     queries, keys, width = draw(size), draw(size), draw(st.sampled_from((1, 4)) if huge else size)
@@ -81,8 +87,12 @@ def problems(draw, huge=False):
         bias = torch.randn(broadcastable(), generator=generator)
         bias = bias.round() if huge else bias
     scale = draw(st.sampled_from((None, 1.0, 0.25, -0.5, 0.0)))
+    softcap = sinks = None
+    if not (huge or plain):
+        softcap = draw(st.sampled_from((None, None, 0.7, 30.0)))
+        sinks = torch.randn(heads, generator=generator) if draw(st.integers(0, 2)) == 2 else None
     return Problem(heads_of(queries, heads, 200), heads_of(keys, groups, 125), heads_of(keys, groups, 9),
-                   mask, bias, scale)  # fmt: skip
+                   mask, bias, scale, softcap, sinks)  # fmt: skip
 
 
 def agree(found, expected, tolerance):
@@ -124,13 +134,16 @@ def test_rows_sum_to_one_or_are_zero_and_forbidden_cells_are_exactly_zero(proble
     empty = ~mask.any(-1)
     assert weights[~mask].eq(0).all()
     assert weights[empty].eq(0).all()
-    agree(weights.sum(-1), (~empty).double(), 1e-6)
+    if problem.sinks is None:
+        agree(weights.sum(-1), (~empty).double(), 1e-6)
+    else:
+        assert (weights.sum(-1) < 1).all()
     assert mixed[empty].eq(0).all()
     assert problem.fused()[empty].eq(0).all()
 
 
 @examples(60)
-@given(problems())
+@given(problems(plain=True))
 def test_equals_torch_where_every_row_has_a_key(problem):
     if problem.mask is not None:
         problem.mask = problem.mask | ~problem.mask.any(-1, keepdim=True)
@@ -156,11 +169,18 @@ def test_captured_pieces_explain_each_other(problem):
     bias = held.get("bias", torch.tensor(0.0))
     assert ("bias" in held) == (problem.bias is not None)
     assert held["mask"].dtype == torch.bool
-    raw, scores, weights, known = attention(held["q"], held["k"], held["v"], held["mask"], bias, problem.scale)
+    options = {"scale": problem.scale, "softcap": problem.softcap, "sinks": held.get("sinks")}
+    raw, scores, weights, known = attention(held["q"], held["k"], held["v"], held["mask"], bias, **options)
     agree(held["raw"], raw, 1e-5)
     agree(held["scores"], scores, 1e-5)
-    exponentials = (held["scores"] + bias).masked_fill(~held["mask"], -torch.inf).softmax(-1).nan_to_num(0.0)
-    agree(held["weights"], exponentials, 1e-6)
+    assert ("capped" in held, "sinks" in held) == (problem.softcap is not None, problem.sinks is not None)
+    entering = held.get("capped", held["scores"])
+    if problem.softcap is not None:
+        agree(entering, problem.softcap * np.tanh(np.float64(held["scores"]) / problem.softcap), 1e-5)
+    exponentials = (entering + bias).masked_fill(~held["mask"], -torch.inf).double().exp()
+    of_sink = held["sinks"].double().exp()[:, None] if "sinks" in held else 0.0
+    shares = exponentials / (exponentials.sum(-1) + of_sink)[..., None]
+    agree(held["weights"], shares.nan_to_num(0.0), 1e-6)
     agree(held["weights"], weights, 1e-5)
     agree(held["mixed"], known, 1e-5)
     assert torch.equal(held["mixed"], mixed)
@@ -300,12 +320,12 @@ def test_the_kernel_is_told_of_the_plain_triangle_only(kernel):
     triangle = named("causal", 4)
     with_hole = triangle.clone()
     with_hole[3, 0] = False
-    problem_of(mask=triangle).fused()
-    assert kernel[-1]["is_causal"]
+    for shape in ((4, 4), (1, 1, 4, 4)):
+        problem_of(mask=triangle.reshape(shape)).fused()
+        assert kernel[-1]["is_causal"]
     others = [
         problem_of(mask=with_hole),
         problem_of(mask=~triangle),
-        problem_of(mask=triangle[None, None]),
         problem_of(mask=triangle, bias=torch.ones(4, 4)),
         problem_of(mask=triangle[1:], queries=3),
         problem_of(),

@@ -15,8 +15,9 @@ from tests.sources import ROOT
 from tests.viz_model.models import make_model, random_ids, small_config, small_model
 from tests.viz_model.tokenizers import small_tokenizer
 from viz_model import checkpoints
-from viz_model.checkpoints import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, catalogue, load, save
+from viz_model.checkpoints import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, files, load, save
 from viz_model.errors import CheckpointError
+from viz_model.fetching import OFFERS
 from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 TOKENIZER = small_tokenizer()
@@ -35,6 +36,11 @@ def folder(shelf):
     """A whole checkpoint in the catalogue."""
     save(shelf / "whole", small_model(vocab_size=TOKENIZER.vocab_size), TOKENIZER)
     return shelf / "whole"
+
+
+def catalogue():
+    """What is here; what can be fetched besides is always there."""
+    return [entry for entry in checkpoints.catalogue() if entry.folder]
 
 
 def refused(folder, *words):
@@ -270,7 +276,7 @@ def test_a_file_that_may_not_be_read(folder, name, monkeypatch):
     original = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda path, *a: forbidden() if path.name == name else original(path, *a))
     if name == WEIGHTS_FILE:
-        monkeypatch.setattr(checkpoints, "load_file", forbidden)
+        monkeypatch.setattr(files, "load_file", forbidden)
     refused(folder, str(folder / name), "Permission denied")
 
 
@@ -386,4 +392,6 @@ def test_the_folder_of_the_project_is_the_catalogue(monkeypatch):
     monkeypatch.undo()
     assert ROOT / "checkpoints" == checkpoints.FOLDER
     assert vm.load is load
-    assert vm.catalogue is catalogue
+    assert vm.catalogue is checkpoints.catalogue
+    assert vm.catalogue()[0].name == "tiny-gpt"
+    assert [entry.name for entry in vm.catalogue() if not entry.folder] == list(OFFERS)

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 
-from viz_model.drawn_masks import MOST_TOKENS, decode_mask, drawn_length, encode_mask
+from viz_model.drawn_masks import MOST_TOKENS, decode_mask, drawn_shape, encode_mask
 from viz_model.errors import MaskError
 
 squares = some.integers(1, 24).flatmap(lambda length: arrays(bool, (length, length)))
+rectangles = arrays(bool, some.tuples(some.integers(1, 12), some.integers(1, 12)))
 
 
 def own(length):
@@ -23,7 +24,7 @@ def own(length):
 def test_any_drawing_comes_back_and_fits_an_address(drawn):
     code = encode_mask(drawn)
     assert re.fullmatch(r"[0-9A-Za-z._-]+", code)  # nothing that an address would have to escape
-    assert drawn_length(code) == len(drawn)
+    assert drawn_shape(code) == drawn.shape
     assert np.array_equal(decode_mask(code, own(len(drawn))), drawn)
     assert encode_mask(torch.tensor(drawn)) == code
 
@@ -34,6 +35,17 @@ def test_for_another_prompt_the_common_cells_are_kept_and_the_others_are_the_mod
     expected = np.tri(length, dtype=bool)
     expected[:common, :common] = drawn[:common, :common]
     assert np.array_equal(decode_mask(encode_mask(drawn), own(length)), expected)
+
+
+@given(rectangles, some.integers(1, 14), some.integers(1, 14))
+def test_of_two_texts_the_common_cells_are_kept_too(drawn, queries, keys):
+    code, cells = encode_mask(drawn), torch.ones(queries, keys, dtype=torch.bool)
+    assert drawn_shape(code) == drawn.shape
+    assert np.array_equal(decode_mask(code, torch.ones(drawn.shape, dtype=torch.bool)), drawn)
+    expected = np.ones((queries, keys), dtype=bool)
+    rows, columns = min(queries, len(drawn)), min(keys, drawn.shape[1])
+    expected[:rows, :columns] = drawn[:rows, :columns]
+    assert np.array_equal(decode_mask(code, cells), expected)
 
 
 def test_usual_drawings_are_short_and_noise_of_256_tokens_still_fits():
@@ -47,7 +59,7 @@ def test_usual_drawings_are_short_and_noise_of_256_tokens_still_fits():
 @pytest.mark.parametrize("code", ["", "12", "12.", ".abc", "0.eJw", "x.eJw", "9999.eJw", "12.é", "12.a b", "-3.eJw"])
 def test_what_is_no_drawing_is_refused(code):
     with pytest.raises(MaskError, match="not a drawn mask"):
-        drawn_length(code)
+        drawn_shape(code)
 
 
 @given(squares, some.data())
@@ -72,7 +84,7 @@ def test_a_small_text_cannot_make_much_memory():
         decode_mask(bomb, own(3))
 
 
-@pytest.mark.parametrize("cells", [np.ones((2, 3), bool), np.ones((2, 2)), np.ones((0, 0), bool), np.ones(4, bool)])
-def test_only_square_booleans_can_be_written(cells):
+@pytest.mark.parametrize("cells", [np.ones((2, 2)), np.ones((0, 0), bool), np.ones(4, bool)])
+def test_only_booleans_of_two_axes_can_be_written(cells):
     with pytest.raises(MaskError, match="booleans"):
         encode_mask(cells)

@@ -40,6 +40,20 @@ def test_every_kind_against_numpy(own, whole):
         assert np.array_equal(allowed(own, kind=kind, **choice), booleans), kind
 
 
+def test_queries_and_keys_of_two_texts():
+    whole, rows_columns = np.ones((3, 5), dtype=bool), np.indices((3, 5))
+    drawn = whole.copy()
+    drawn[2, 4] = False
+    expected = {
+        "causal": (rows_columns[1] <= rows_columns[0], {}),
+        "bidirectional": (whole, {}),
+        "padding": (rows_columns[1] != 4, {"padded": (4,)}),
+        "drawn by hand": (drawn, {"cells": encode_mask(drawn)}),
+    }
+    for kind, (booleans, choice) in expected.items():
+        assert np.array_equal(MaskChoice(kind, **choice).allowed(3, "bidirectional", 5), booleans), kind
+
+
 def test_nothing_drawn_is_the_models_own():
     assert np.array_equal(allowed(kind="drawn by hand"), CAUSAL)
     assert np.array_equal(allowed("bidirectional", kind="drawn by hand"), ALL)

@@ -146,7 +146,7 @@ SQUARE = torch.ones(3, 3, dtype=torch.bool)
     [
         ("upside down", "no mask 'upside down'. Choose one of: causal, bidirectional"),
         ("", "no mask ''"),
-        (SQUARE[:2], r"3 tokens .* shape \(3, 3\); .* \(2, 3\)"),
+        (SQUARE[:2], r"3 queries and 3 keys .* shape \(3, 3\); .* \(2, 3\)"),
         (SQUARE[None, None], r"shape \(3, 3\); .* \(1, 1, 3, 3\)"),
         (SQUARE.float(), "booleans .* torch.float32"),
         (SQUARE.numpy(), "booleans"),
@@ -177,19 +177,19 @@ def test_eight_threads_on_one_model_mix_nothing_up(stored_weights_bytes):
     def choices(thread, number):
         length = 1 + (7 * thread + 5 * number) % CONTEXT
         mask = (None, "bidirectional", torch.rand(length, length) > 0.5)[number % 3]
-        return random_ids(length, seed=1000 * thread + number).tolist(), mask, stored_weights_bytes
+        return random_ids(length, seed=1000 * thread + number).tolist(), mask
 
     given_to = [[choices(thread, number) for number in range(prompts)] for thread in range(threads)]
 
     def work(thread):
         together.wait()
-        return [BY_IDS.trace(*given) for given in given_to[thread]]
+        return [BY_IDS.trace(*given, stored_weights_bytes=stored_weights_bytes) for given in given_to[thread]]
 
     with ThreadPoolExecutor(threads) as pool:
         traces = list(pool.map(work, range(threads)))
     for thread in range(threads):
         for given_choices, trace in zip(given_to[thread], traces[thread], strict=True):
-            alone = BY_IDS.trace(*given_choices)
+            alone = BY_IDS.trace(*given_choices, stored_weights_bytes=stored_weights_bytes)
             assert (trace.ids, trace.mask_name) == (alone.ids, alone.mask_name)
             assert trace.tensors.keys() == alone.tensors.keys()
             assert all(torch.equal(trace[name], alone[name]) for name in alone.tensors)

@@ -13,28 +13,45 @@ import viz_model as vm
 from tests.bundled import gpt2
 from tests.properties import examples
 from tests.viz_model.models import configs, expected_sites, make_model, random_ids, small_model
+from viz_model import costs
 from viz_model.hooks import capture
 from viz_model.node_values import NodeValues, node_tensor, statistics
 from viz_model.shapes import all_nodes, sizes
+from viz_model.transformer.config import CHOICES
 from viz_model.transformer.positions import rotary_angles, rotate
 
-WITHOUT_A_SITE = ("ids", "attn.joined")
+WITHOUT_A_SITE = ("ids", "attn.joined", "cross.joined", "memory")
+ANY_LAYOUT = st.sampled_from(CHOICES["layout"]).flatmap(lambda layout: configs(layout=layout))
+SOURCE = 5
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 
 
-def passed(config, batch, length, **choices):
-    """A random model and all that one pass of it left."""
-    model, ids = make_model(config), random_ids(batch, length)
+def passed(config, batch, length, mask=None):
+    """A random model, what it read, and all that one pass of it left; mask: of the self-attention before the logits."""
+    model, ids, read = make_model(config), random_ids(batch, length), {}
+    if config.layout == "encoder-decoder":
+        read = {"encoder.ids": random_ids(batch, SOURCE, seed=1), "decoder.ids": ids}
+    given = {"source": read["encoder.ids"]} if read else {}
     with capture("*") as found:
-        model(ids, logits="all", **choices)
-    return model, ids, found
+        model(ids, logits="all", mask=mask, **given)
+    return model, read or {"ids": ids}, found
+
+
+def nodes_of(config, length, batch=1, masks=None):
+    return all_nodes(config, length, batch, masks, source=SOURCE if config.layout == "encoder-decoder" else 0)
+
+
+def letters_of(config, node, length, batch):
+    if node.part == "encoder":
+        return sizes(config, SOURCE, batch, part="encoder")
+    return sizes(config, length, batch, part=node.part, source=0 if node.part == "self" else SOURCE)
 
 
 @examples(60)
-@given(config=configs(), batch=st.integers(1, 3), length=st.integers(1, 7))
+@given(config=ANY_LAYOUT, batch=st.integers(1, 3), length=st.integers(1, 7))
 def test_nodes_are_what_a_pass_goes_through_in_these_shapes(config, batch, length):
     model, _, found = passed(config, batch, length)
-    nodes = {node.name: node for node in all_nodes(config, length, batch)}
+    nodes = {node.name: node for node in nodes_of(config, length, batch)}
     sites = {name for name, node in nodes.items() if node.local not in WITHOUT_A_SITE}
     assert sites == set(found) == expected_sites(config)
     for name in sites:
@@ -42,44 +59,48 @@ def test_nodes_are_what_a_pass_goes_through_in_these_shapes(config, batch, lengt
         assert nodes[name].nbytes == found[name].numel() * found[name].element_size(), name
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     listed = [parameter for node in nodes.values() for parameter in node.parameters]
+    assert sum(costs.parameters_by_part(config).values()) == model.n_parameters()
     assert {parameter.name: parameter.shape for parameter in listed} == shapes
     assert sum(node.n_parameters for node in nodes.values()) == sum(p.numel() for p in model.parameters())
 
 
 @examples(60)
-@given(config=configs(), batch=st.integers(1, 2), length=st.integers(1, 7), mask=st.sampled_from([None, "chosen"]))
+@given(config=ANY_LAYOUT, batch=st.integers(1, 2), length=st.integers(1, 7), mask=st.sampled_from([None, "chosen"]))
 def test_every_line_runs_and_makes_its_tensor(config, batch, length, mask):
     chosen = torch.ones(length, length, dtype=torch.bool).tril().flip(-1)  # the first query reads the last key only
     chosen[length // 2] = False  # and one may read nothing
-    model, ids, found = passed(config, batch, length, **({"mask": chosen} if mask else {}))
-    nodes = all_nodes(config, length, batch, mask)
-    values = dict(found) | {"ids": ids}
+    model, ids, found = passed(config, batch, length, chosen if mask else None)
+    nodes = nodes_of(config, length, batch, {config.self_part: mask} if mask else None)
+    values = dict(found) | ids
     for node in nodes:
         names = {variable: values[name] for variable, name in node.inputs.items()}
-        names |= sizes(config, length, batch) | {"torch": torch, "F": F, "math": math, "model": model}
+        names |= letters_of(config, node, length, batch) | {"torch": torch, "F": F, "math": math, "model": model}
         names |= {
             "rotate": rotate,
             "rotary_angles": rotary_angles,
-            "prompt_ids": ids[0].tolist(),
+            "prompt_ids": next(iter(ids.values()))[0].tolist(),
+            "target_ids": list(ids.values())[-1][0].tolist(),
             "chosen_mask": chosen,
         }
         exec(node.line, names)
         made = names[node.line.partition(" = ")[0]]
-        if node.local == "attn.joined":
+        if node.local in WITHOUT_A_SITE[1:]:
             values[node.name] = made
-        elif node.name != "ids":  # of a batch the line shows the first prompt
+        elif node.local != "ids":  # of a batch the line shows the first prompt
             torch.testing.assert_close(made, found[node.name], atol=2e-5, rtol=1e-5, msg=node.line)
 
 
 @examples(60)
-@given(config=configs(), batch=st.integers(1, 3), length=st.integers(1, 7))
+@given(config=ANY_LAYOUT, batch=st.integers(1, 3), length=st.integers(1, 7))
 def test_a_tensor_with_two_names_is_kept_once(config, batch, length):
     _, _, found = passed(config, batch, length)
     seen = set()
-    for node in all_nodes(config, length, batch):
-        if node.name == "ids" or node.local == "attn.mask":
+    for node in nodes_of(config, length, batch):
+        if node.local == "ids" or node.local.endswith(".mask"):
             continue
-        if node.local == "attn.joined":
+        if node.local == "memory":
+            found[node.name] = found["encoder.final_norm"]
+        if node.local.endswith(".joined"):
             tensor = found[node.inputs["mixed"]].transpose(1, 2).flatten(-2)
             found[node.name] = tensor  # held, so that no other takes its place in memory
         memory = found[node.name].untyped_storage()

@@ -20,7 +20,7 @@ SAMPLING = Sampling(0.9, 30, 0.9, 3)
 
 
 def run(prompt=PROMPT, wanted=8, branches=None, sampling=SAMPLING):
-    made = Run(MODEL, prompt, sampling, branches or {})
+    made = Run(MODEL, prompt, None, sampling, branches or {})
     while not made.is_done(wanted):
         made.advance(wanted, 0)
     return made
@@ -47,7 +47,7 @@ def test_branches_beyond_the_vocabulary_or_malformed_are_dropped_and_the_others_
 
 
 def test_steps_come_one_by_one_and_are_those_of_a_run_without_a_pause():
-    made = Run(MODEL, PROMPT, SAMPLING, {})
+    made = Run(MODEL, PROMPT, None, SAMPLING, {})
     for count in range(1, 7):
         made.advance(6, 0)  # no time: one step
         assert len(made.steps) == count

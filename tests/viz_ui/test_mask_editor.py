@@ -17,8 +17,9 @@ def packed(cells):
 
 
 def test_the_blob_holds_labels_and_one_bit_a_cell():
-    header, body = unpack(pack_editor(CELLS, LABELS, name="Mask A", cursor=(2, 9), answered=4))
-    assert (header["labels"], header["name"], header["answered"]) == (LABELS, "Mask A", 4)
+    header, body = unpack(pack_editor(CELLS, LABELS, LABELS, name="Mask A", cursor=(2, 9), answered=4))
+    assert (header["rows"], header["columns"]) == (LABELS, LABELS)
+    assert (header["name"], header["answered"]) == ("Mask A", 4)
     assert header["cursor"] == [2, 2]  # brought into the mask
     assert np.array_equal(np.unpackbits(np.frombuffer(body, np.uint8), count=9), CELLS.ravel())
 
@@ -26,13 +27,22 @@ def test_the_blob_holds_labels_and_one_bit_a_cell():
 @pytest.mark.parametrize("cells", [CELLS[:2], CELLS.astype(int), np.ones((4, 4), bool), np.ones((0, 0), bool)])
 def test_cells_that_do_not_fit_the_labels_are_refused(cells):
     with pytest.raises(ValueError, match="booleans"):
-        pack_editor(cells, LABELS, name="Mask A")
+        pack_editor(cells, LABELS, LABELS, name="Mask A")
 
 
 def test_a_drawing_from_the_browser():
-    cells, stroke = checked_drawing([packed(CELLS), 7], 3)
+    cells, stroke = checked_drawing([packed(CELLS), 7], (3, 3))
     assert np.array_equal(cells, CELLS)
     assert stroke == 7
+
+
+def test_queries_and_keys_of_two_texts():
+    header, body = unpack(pack_editor(CELLS[:2], LABELS[:2], LABELS, name="Mask A", cursor=(9, 9)))
+    assert (header["rows"], header["columns"], header["cursor"]) == (LABELS[:2], LABELS, [1, 2])
+    cells, _ = checked_drawing([packed(CELLS[:2]), 7], (2, 3))
+    assert np.array_equal(cells, CELLS[:2])
+    assert np.array_equal(np.unpackbits(np.frombuffer(body, np.uint8), count=6), CELLS[:2].ravel())
+    assert checked_drawing([packed(CELLS), 7], (2, 3)) is None
 
 
 @pytest.mark.parametrize(
@@ -58,4 +68,4 @@ def test_a_drawing_from_the_browser():
     ids=lambda value: repr(value)[:30],
 )
 def test_anything_else_from_the_browser_is_passed_over(value):
-    assert checked_drawing(value, 3) is None
+    assert checked_drawing(value, (3, 3)) is None

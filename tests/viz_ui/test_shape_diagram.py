@@ -13,13 +13,20 @@ from viz_ui.components.shape_diagram import Card, Diagram, Edge, checked_pick
 from viz_ui.shape_layout import around, letters, placed
 
 
-def diagram_of(config, layer=0, length=5):
-    tensors, adds, edges = placed(block_nodes(config, layer, length))
+ANY_PART = st.sampled_from(("self", "encoder", "decoder"))
+
+
+def of_stack(part, source=7):
+    return {"part": part, "source": source if part == "decoder" else 0}
+
+
+def diagram_of(config, layer=0, length=5, part="self"):
+    tensors, adds, edges = placed(block_nodes(config, layer, length, **of_stack(part)))
     card = Card("", "", [], [])
     return Diagram(
-        letters=letters(sizes(config, length)),
-        around=around(outer_nodes(config, length)),
-        blocks=config.n_layers,
+        letters=letters(sizes(config, length, **of_stack(part)), part),
+        around=around(outer_nodes(config, length, **of_stack(part))),
+        blocks=config.layers_of(part),
         block=layer,
         block_words="",
         tensors=tensors,
@@ -31,18 +38,19 @@ def diagram_of(config, layer=0, length=5):
 
 
 @examples(60)
-@given(config=configs(), data=st.data())
-def test_every_tensor_of_any_block_has_a_place_and_its_arrows(config, data):
-    layer = data.draw(st.integers(0, config.n_layers - 1))
-    nodes = {node.local: node for node in block_nodes(config, layer, 5)}
-    diagram = diagram_of(config, layer)  # refuses two in one place, and arrows that lead nowhere
+@given(part=ANY_PART, data=st.data())
+def test_every_tensor_of_any_block_has_a_place_and_its_arrows(part, data):
+    config = data.draw(configs() if part == "self" else configs(layout="encoder-decoder"))
+    layer = data.draw(st.integers(0, config.layers_of(part) - 1))
+    nodes = {node.local: node for node in block_nodes(config, layer, 5, **of_stack(part))}
+    diagram = diagram_of(config, layer, part=part)  # refuses two in one place, and arrows that lead nowhere
     assert {tensor.name for tensor in diagram.tensors} == set(nodes)
     for tensor in diagram.tensors:
         node = nodes[tensor.name]
         assert tuple(axis.symbol for axis in tensor.axes) == node.axes
         assert tuple(axis.size for axis in tensor.axes) == node.shape
         assert (tensor.parameters, tensor.nbytes) == (node.n_parameters, node.nbytes)
-        assert tensor.half == (tensor.column >= 4)
+        assert tensor.column < (4 if tensor.name.startswith(("attn.", "cross.")) else 5)
     signs = {add.name for add in diagram.adds}
     into = {name: {edge.start for edge in diagram.edges if edge.end == name} for name in (*nodes, *signs)}
     for name, node in nodes.items():  # what a tensor is made of leads to it, through a plus sign or straight

@@ -4,6 +4,7 @@
 
 const NARROWEST = 4, WIDEST = 22; // pixels of a column; narrower ones scroll
 const STRIP_HEIGHT = 92, ROW_HEIGHT = 34, ORIGIN_HEIGHT = 20, LABEL_HEIGHT = 66, BAND_GAP = 7; // pixels
+const NARROWEST_WORDS = 52; // pixels that "prompt, 3" needs
 const SQUARE = 176; // pixels of the square picture, more only where a cell would fall under one
 const THINNED = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
@@ -45,9 +46,9 @@ class CacheStrips {
   }
 
   update() {
-    const { head, length, keys, values, luts, root } = this.host, { width, ends } = head;
+    const { head, columns, keys, values, luts, root } = this.host, { width, ends } = head;
     this.node.hidden = false;
-    const planned = head.running ? head.prompt_length + head.asked - 1 : length;
+    const planned = head.running && !head.of_source ? head.prompt_length + head.asked - 1 : columns;
     this.cell = clamp(Math.floor((this.scroller.clientWidth - 2) / planned), NARROWEST, WIDEST);
     this.feature = Math.max(1, Math.round(STRIP_HEIGHT / width));
     const heights = { A: ROW_HEIGHT, K: this.feature * width, V: this.feature * width };
@@ -65,8 +66,8 @@ class CacheStrips {
     this.stage.style.width = `${planned * this.cell + 2}px`;
     this.planned = planned;
     [["K", keys, ends[0]], ["V", values, ends[1]]].forEach(([name, cells, high]) => {
-      const spec = { values: cells, rows: width, columns: length, low: -high, high, lut: luts.diverging };
-      drawCells(this.bands[name].picture, this.picture, spec, length * this.cell, heights[name], root);
+      const spec = { values: cells, rows: width, columns, low: -high, high, lut: luts.diverging };
+      drawCells(this.bands[name].picture, this.picture, spec, columns * this.cell, heights[name], root);
     });
     setText(this.title, `The cache of ${head.head_name}`);
     this.nameTokens();
@@ -75,9 +76,9 @@ class CacheStrips {
 
   /** Labels under the columns, every n-th where columns are narrow. */
   nameTokens() {
-    const { head, length } = this.host, step = THINNED.find((n) => n * this.cell >= 13) ?? length;
+    const { keyLabels, columns } = this.host, step = THINNED.find((n) => n * this.cell >= 13) ?? columns;
     this.names = [];
-    for (let place = 0; place < length; place += step) this.names.push(this.name(head.labels[place], place));
+    for (let place = 0; place < columns; place += step) this.names.push(this.name(keyLabels[place], place));
     this.newest = this.name("", 0);
     this.newest.classList.add("newest");
     this.labels.replaceChildren(...this.names, this.newest);
@@ -87,7 +88,8 @@ class CacheStrips {
     const node = element("div", "token name", text);
     node.dataset.place = place;
     node.style.left = `${(place + 0.5) * this.cell - 8}px`;
-    node.classList.toggle("of-prompt", place < this.host.head.prompt_length);
+    const { of_source: ofSource, prompt_length: prompt } = this.host.head;
+    node.classList.toggle("of-prompt", ofSource || place < prompt);
     return node;
   }
 
@@ -99,14 +101,34 @@ class CacheStrips {
   }
 
   show() {
-    const { now, head, step, width } = this.host, { cell } = this;
-    const prompt = head.prompt_length, seen = `${now.read * cell}px`;
+    const { now, head, step, width } = this.host, { cell } = this, seen = this.host.keysOf(now.read - 1);
     this.showRow();
-    for (const { clip } of Object.values(this.bands)) clip.style.width = seen;
-    this.bands.A.picture.ariaLabel = `Weights of query ${head.labels[now.read - 1]} over ${now.read} keys`;
-    this.bands.K.picture.ariaLabel = `Keys, ${head.width} numbers for each of ${now.read} tokens`;
-    this.bands.V.picture.ariaLabel = `Values, ${head.width} numbers for each of ${now.read} tokens`;
-    setText(this.origin[0].firstChild, `prompt, ${prompt}`);
+    for (const { clip } of Object.values(this.bands)) clip.style.width = `${seen * cell}px`;
+    this.bands.A.picture.ariaLabel = `Weights of query ${head.labels[now.read - 1]} over ${seen} keys`;
+    this.bands.K.picture.ariaLabel = `Keys, ${head.width} numbers for each of ${seen} tokens`;
+    this.bands.V.picture.ariaLabel = `Values, ${head.width} numbers for each of ${seen} tokens`;
+    if (head.of_source) this.showSource(seen, step);
+    else this.showGrown(now, head, step);
+    if (width && !head.of_source) this.scrollTo(now.read - 1);
+    this.leave();
+  }
+
+  /** The columns of a source: all there from the first pass on. */
+  showSource(seen, step) {
+    const { K, V } = this.bands;
+    setText(this.origin[0].firstChild, `source, ${seen}: read once`);
+    this.origin[0].style.width = `${seen * this.cell - 1}px`;
+    this.origin[1].hidden = this.ahead.hidden = this.newest.hidden = true;
+    this.fresh.hidden = step > 0;
+    place(this.fresh, 0, K.top, seen * this.cell, V.top + V.height - K.top);
+  }
+
+  showGrown(now, head, step) {
+    const { cell } = this, prompt = head.prompt_length;
+    this.fresh.hidden = false;
+    const words = head.source.length ? `given, ${prompt}` : `prompt, ${prompt}`;
+    this.origin[0].title = words;
+    setText(this.origin[0].firstChild, prompt * cell < NARROWEST_WORDS ? "" : words);
     setText(this.origin[1].firstChild, `generated, ${step}`);
     this.origin[0].style.width = `${prompt * cell - 1}px`;
     this.origin[1].style.left = `${prompt * cell + 1}px`;
@@ -125,13 +147,11 @@ class CacheStrips {
     place(this.fresh, from * cell, K.top, now.queries * cell, height);
     place(this.ahead, now.read * cell, K.top, (this.planned - now.read) * cell, height);
     this.ahead.hidden = now.read === this.planned;
-    if (width) this.scrollTo(last);
-    this.leave();
   }
 
   /** The 1 × S row of the new query as bars, from 0 to its largest weight. */
   showRow() {
-    const weights = this.weights(), most = Math.max(...weights), key = this.host.head.labels[weights.indexOf(most)];
+    const weights = this.weights(), most = Math.max(...weights), key = this.host.keyLabels[weights.indexOf(most)];
     this.bands.A.picture.replaceChildren(...Array.from(weights, (weight, at) => {
       const bar = element("i");
       place(bar, at * this.cell, ROW_HEIGHT * (1 - weight / most), Math.max(1, this.cell - 1), ROW_HEIGHT);
@@ -143,8 +163,7 @@ class CacheStrips {
 
   /** The weights of the last query that this step has read. */
   weights() {
-    const { rows, now } = this.host, last = now.read - 1, start = (last * (last + 1)) / 2;
-    return rows.subarray(start, start + last + 1);
+    return this.host.rowOf(this.host.now.read - 1);
   }
 
   scrollTo(place) {
@@ -155,23 +174,23 @@ class CacheStrips {
   }
 
   point(event) {
-    const box = this.stage.getBoundingClientRect(), { now, head, length } = this.host;
+    const box = this.stage.getBoundingClientRect(), { now, head, columns, keyLabels } = this.host;
     const column = Math.floor((event.clientX - box.left) / this.cell), y = event.clientY - box.top;
     const found = Object.entries(this.bands).find(([, band]) => y >= band.top && y < band.top + band.height);
-    if (column < 0 || column >= now.read || y < ORIGIN_HEIGHT) return this.leave();
+    if (column < 0 || column >= this.host.keysOf(now.read - 1) || y < ORIGIN_HEIGHT) return this.leave();
     const { A, V } = this.bands;
     this.pointed.hidden = false;
     place(this.pointed, column * this.cell, A.top, this.cell, V.top + V.height - A.top);
-    const lines = [[`key ${head.labels[column]}`, "key"]];
+    const lines = [[`key ${keyLabels[column]}`, "key"]];
     if (found?.[0] === "A") {
       lines.unshift([`query ${head.labels[now.read - 1]}`, "query"]);
       lines.push([`weight ${formatNumber(this.weights()[column])}`, "number"]);
     } else if (found) {
       const [name, band] = found, feature = Math.floor((y - band.top) / this.feature);
-      lines[0] = [`${name === "K" ? "key" : "value"} of ${head.labels[column]}`, band.role];
+      lines[0] = [`${name === "K" ? "key" : "value"} of ${keyLabels[column]}`, band.role];
       lines.push([`feature ${feature} of ${head.width}`, "small"]);
       const cells = name === "K" ? this.host.keys : this.host.values;
-      lines.push([formatNumber(cells[feature * length + column]), "number"]);
+      lines.push([formatNumber(cells[feature * columns + column]), "number"]);
     }
     this.host.tooltip.show(lines, event.clientX, event.clientY);
   }
@@ -182,7 +201,7 @@ class CacheStrips {
   }
 }
 
-/** The square of weights: rows of earlier passes dim, the rows of this pass framed. */
+/** The picture of all weights: rows of earlier passes dim, the rows of this pass framed. */
 class SavedPicture {
   constructor(host) {
     this.host = host;
@@ -206,47 +225,51 @@ class SavedPicture {
   }
 
   update() {
-    const { length, rows, luts, root, head } = this.host;
-    const planned = head.running ? head.prompt_length + head.asked - 1 : length;
-    this.cell = clamp(SQUARE / planned, 1, WIDEST);
-    const values = new Float32Array(length * length), mask = new Uint8Array(length * length);
-    for (let i = 0, at = 0; i < length; i++) {
-      for (let j = 0; j <= i; j++, at++) {
-        values[i * length + j] = rows[at];
-        mask[i * length + j] = 1;
-      }
+    const { length, columns, luts, root, head } = this.host;
+    const rows = head.running ? head.prompt_length + head.asked - 1 : length;
+    const across = head.of_source ? columns : rows;
+    this.cell = clamp(SQUARE / Math.max(rows, across), 1, WIDEST);
+    const values = new Float32Array(length * columns), mask = new Uint8Array(length * columns);
+    for (let i = 0; i < length; i++) {
+      const row = this.host.rowOf(i);
+      values.set(row, i * columns);
+      mask.fill(1, i * columns, i * columns + row.length);
     }
-    const spec = { values, mask, rows: length, columns: length, low: 0, high: 1, lut: luts.sequential };
-    const pixels = length * this.cell, masked = element("span", "scale");
+    const spec = { values, mask, rows: length, columns, low: 0, high: 1, lut: luts.sequential };
+    const masked = element("span", "scale");
     masked.append(element("span", "swatch hatched"), "masked");
-    this.legend.replaceChildren(scale("A", "weights", 0, 1, luts.sequential), masked);
-    drawCells(this.canvas, this.picture, spec, pixels, pixels, root);
-    this.stage.style.width = this.stage.style.height = `${planned * this.cell}px`;
+    this.legend.replaceChildren(scale("A", "weights", 0, 1, luts.sequential));
+    if (!head.of_source) this.legend.append(masked);
+    drawCells(this.canvas, this.picture, spec, columns * this.cell, length * this.cell, root);
+    this.stage.style.width = `${across * this.cell}px`;
+    this.stage.style.height = `${rows * this.cell}px`;
   }
 
   show() {
-    const { now, step, head } = this.host, { cell } = this;
-    const size = now.read * cell, before = (now.read - now.queries) * cell;
-    place(this.clip, 0, 0, size, size);
-    place(this.earlier, 0, 0, size, before);
-    place(this.fresh, 0, before, size, size - before);
-    setText(this.title, `A, (S, S) = (${now.read}, ${now.read})`);
+    const { now, step, head } = this.host, { cell } = this, keys = this.host.keysOf(now.read - 1);
+    const wide = keys * cell, high = now.read * cell, before = (now.read - now.queries) * cell;
+    place(this.clip, 0, 0, wide, high);
+    place(this.earlier, 0, 0, wide, before);
+    place(this.fresh, 0, before, wide, high - before);
+    setText(this.title, head.of_source ? `A, (T, S) = (${now.read}, ${keys})` : `A, (S, S) = (${keys}, ${keys})`);
+    const first = now.queries > 1 ? `Prefill computes all ${now.queries} rows at once.` : "The first row.";
     const words = step
-      ? `Only the framed row is computed. Without the cache, all ${now.read} rows of every head again.`
-      : `Prefill computes all ${now.queries} rows at once.`;
+      ? `Only the framed row is computed. Without the cache, all ${now.read} rows of every head again`
+        + `${head.of_source ? ", and K and V of the source." : "."}`
+      : first;
     setText(this.note, words);
-    this.canvas.ariaLabel = `Weights of ${head.head_name}, ${now.read} queries by ${now.read} keys. ${words}`;
+    this.canvas.ariaLabel = `Weights of ${head.head_name}, ${now.read} queries by ${keys} keys. ${words}`;
   }
 
   point(event) {
-    const box = this.stage.getBoundingClientRect(), { now, head, rows, tooltip } = this.host;
+    const box = this.stage.getBoundingClientRect(), { now, head, keyLabels, tooltip } = this.host;
     const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor(at / this.cell));
-    if (Math.min(i, j) < 0 || Math.max(i, j) >= now.read) return tooltip.hide();
-    const made = Math.max(0, i + 1 - head.prompt_length);
+    if (Math.min(i, j) < 0 || i >= now.read || j >= this.host.keysOf(now.read - 1)) return tooltip.hide();
+    const made = Math.max(0, i + 1 - head.prompt_length), weight = this.host.rowOf(i)[j];
     tooltip.show([
       [`query ${head.labels[i]}`, "query"],
-      [`key ${head.labels[j]}`, "key"],
-      [j > i ? "masked (−∞), so weight 0" : `weight ${formatNumber(rows[(i * (i + 1)) / 2 + j])}`, "number"],
+      [`key ${keyLabels[j]}`, "key"],
+      [weight === undefined ? "masked (−∞), so weight 0" : `weight ${formatNumber(weight)}`, "number"],
       [made ? `computed in step ${made}` : "computed in the prefill", "small"],
     ], event.clientX, event.clientY);
   }

@@ -1,12 +1,8 @@
-// The root: holds all steps and which one is looked at, plays them, and tells Python where the reader rests.
+// The root: holds all steps of a generation and draws the one that is looked at.
 
-const REST_MS = 250; // a step that was passed through faster is not told
-const NEXT = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
-
-class Generation {
+class Generation extends Steps {
   constructor(root) {
-    this.root = root;
-    this.events = 0;
+    super(root);
     this.tooltip = new Tooltip(root);
     this.player = new Player(this);
     this.chips = new Chips(this);
@@ -20,12 +16,6 @@ class Generation {
     saved.append(this.saved.node, this.numbers.node);
     columns.append(this.strips.node, saved, this.candidates.node);
     root.prepend(this.player.node, this.chips.node, this.sentence, columns);
-    root.onkeydown = (event) => this.onKey(event);
-    this.onBodyKey = (event) => {
-      const path = event.composedPath(), busy = path[0].closest?.("input, textarea, select, button, a, [role]");
-      if (!busy && !path.includes(root) && !event.defaultPrevented) this.onKey(event, true);
-    };
-    document.addEventListener("keydown", this.onBodyKey);
     this.observer = new ResizeObserver(() => this.layout());
     this.observer.observe(root);
   }
@@ -41,18 +31,15 @@ class Generation {
   read(data) {
     this.data = data;
     const { head, floats, bytes } = unpack(data), length = head.labels.length - 1;
-    const following = !this.head || (this.step === this.last && this.head.running);
-    Object.assign(this, { head, length, steps: head.steps, last: head.steps.length - 1 });
-    this.keys = floats(head.width * length); // (D,S)
-    this.values = floats(head.width * length);
-    this.rows = floats((length * (length + 1)) / 2); // row i has i + 1 weights
-    this.luts = { sequential: pixelTable(bytes(768)), diverging: pixelTable(bytes(768)) };
-    if (!this.events) this.events = head.answered;
+    const columns = head.of_source ? head.source.length : length;
     // While steps are made the last one is followed, unless the reader looks at another.
-    const told = head.answered >= this.events && !this.playing && !this.timer;
-    if (told) this.step = head.step;
-    else if (following && !this.playing) this.step = this.last;
-    this.step = clamp(this.step ?? head.step, 0, this.last);
+    this.take(head.steps.length - 1, head.step, head.answered);
+    Object.assign(this, { head, length, columns, steps: head.steps });
+    this.keyLabels = head.of_source ? head.source : head.labels;
+    this.keys = floats(head.width * columns); // (D,S)
+    this.values = floats(head.width * columns);
+    this.rows = floats(head.of_source ? length * columns : (length * (length + 1)) / 2); // else row i has i + 1
+    this.luts = { sequential: pixelTable(bytes(768)), diverging: pixelTable(bytes(768)) };
   }
 
   layout(fresh = false) {
@@ -69,6 +56,25 @@ class Generation {
     return this.steps[this.step];
   }
 
+  /** How many keys a query sees: all of a source, or itself and those before it. */
+  keysOf(query) {
+    return this.head.of_source ? this.columns : query + 1;
+  }
+
+  /** Its weights over them. */
+  rowOf(query) {
+    const start = this.head.of_source ? query * this.columns : (query * (query + 1)) / 2;
+    return this.rows.subarray(start, start + this.keysOf(query));
+  }
+
+  get coming() {
+    return this.head?.running ?? false;
+  }
+
+  get place() {
+    return this.coming ? `${this.last + 1} of ${this.head.asked} tokens` : super.place;
+  }
+
   show() {
     for (const part of [this.player, this.chips, this.strips, this.saved, this.candidates]) part.show();
     this.numbers.show(this.now.numbers);
@@ -77,84 +83,24 @@ class Generation {
 
   describe() {
     const { now, step, head } = this, named = (place) => `“${head.labels[place]}”`;
-    const read = step
-      ? `Step ${step} reads one token, ${named(now.read - 1)}: its query attends to the ${now.read} keys of the cache`
+    const keys = `${this.keysOf(now.read - 1)} keys ${head.of_source ? "of the source" : "of the cache"}`;
+    const source = head.source.length;
+    const start = source
+      ? `Step 0 reads the source once, ${source} tokens, and ${now.queries} of the decoder; both fill the cache`
       : `Step 0, prefill, reads all ${now.queries} tokens of the prompt in one pass and fills the cache`;
+    const later = `Step ${step} reads one token, ${named(now.read - 1)}: its query attends to the ${keys}`;
+    const read = step ? later : start;
     return `${read}. ${now.forced ? "You took" : "Next comes"} ${named(now.read)}.`;
-  }
-
-  /** Look at a step at once; Python hears of it when the reader stays. */
-  go(step) {
-    step = clamp(step, 0, this.last);
-    if (step === this.step) return;
-    this.step = step;
-    this.show();
-    this.rest();
-  }
-
-  rest() {
-    clearTimeout(this.timer);
-    if (this.playing) return;
-    this.timer = setTimeout(() => {
-      this.timer = undefined;
-      this.tell("step", this.step === this.last ? -1 : this.step);
-    }, REST_MS);
-  }
-
-  tell(event, ...values) {
-    this.events += 1;
-    this.send(event, [...values, this.events]);
   }
 
   branch(token) {
     this.pause(false);
-    clearTimeout(this.timer);
-    this.timer = undefined;
     this.tell("branch", this.step, token);
   }
 
-  play() {
-    if (this.step === this.last && !this.head.running) this.go(0);
-    this.playing = setInterval(() => this.tick(), this.player.milliseconds);
-    this.player.show();
-  }
-
-  tick() {
-    if (this.step < this.last) this.go(this.step + 1);
-    if (this.step === this.last && !this.head.running) this.pause();
-  }
-
-  pause(rest = true) {
-    if (!this.playing) return;
-    clearInterval(this.playing);
-    this.playing = undefined;
-    this.player.show();
-    if (rest) this.rest();
-  }
-
-  toggle() {
-    if (this.playing) this.pause();
-    else this.play();
-  }
-
-  /** Space plays and pauses, arrows step. On the page itself Home, End and a held Shift keep their use. */
-  onKey(event, onBody = false) {
-    if (!this.steps || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const kind = event.target.closest?.("button, select, input")?.tagName;
-    if (event.key === " " && kind !== "BUTTON" && kind !== "SELECT") this.toggle();
-    else if (event.key in NEXT && kind !== "SELECT" && !(onBody && !Number.isFinite(NEXT[event.key]))) {
-      this.pause(false);
-      this.go(this.step + NEXT[event.key]);
-    } else return;
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
   end() {
-    clearInterval(this.playing);
-    clearTimeout(this.timer);
+    super.end();
     this.observer.disconnect();
-    document.removeEventListener("keydown", this.onBodyKey);
   }
 }
 

@@ -20,9 +20,9 @@ from viz_ui.components.packing import pack, read_assets
 _component = st.components.v2.component(
     "viz.generation",
     html='<div class="generation" role="group" aria-label="Generation, step by step"></div>',
-    css=role_css() + read_assets("shared.css", "generation.css", "candidates.css"),
+    css=role_css() + read_assets("shared.css", "player.css", "generation.css", "candidates.css"),
     js=read_assets(
-        *("shared.js", "cells.js", "player.js", "cache_strips.js", "candidates.js", "step_numbers.js"),
+        *("shared.js", "cells.js", "player.js", "steps.js", "cache_strips.js", "candidates.js", "step_numbers.js"),
         "generation.js",
     ),
 )
@@ -82,6 +82,8 @@ def generation(
     head_name: str,
     sampling: dict[str, float],
     key: str,
+    source_labels: Sequence[str] = (),
+    of_source: bool = False,
     on_step: Callable[[int], None] | None = None,
     on_branch: Callable[[int, int | None], None] | None = None,
 ) -> None:
@@ -89,6 +91,8 @@ def generation(
 
     labels: one a token of prompt and generation, S + 1 of them: the last one was chosen, but not yet read.
     keys, values: (S,D) of the chosen layer and head; weights: (S,S), row i what query i reads (0 above i).
+    source_labels: of an encoder-decoder, one a token of the source; of_source: whether keys, values and weights are
+    those of cross-attention, (S,D) and (T,S) with S the source's: filled by the first pass, and fixed.
     asked, running: how many steps there shall be, and whether they are still being made.
     head_name: what is looked at, in words. sampling: temperature, top_k, top_p, seed, vocabulary (V).
     on_step: called with the number of the step that the reader rests on, -1 when it is the last.
@@ -119,6 +123,8 @@ def generation(
         running=running,
         head_name=head_name,
         sampling=sampling,
+        source_labels=source_labels,
+        of_source=of_source,
         answered=st.session_state.get(answered, 0),
     )
     _component(data=data, key=key, on_step_change=told("step", on_step), on_branch_change=told("branch", on_branch))
@@ -132,24 +138,32 @@ def pack_generation(
     values: np.ndarray,
     weights: np.ndarray,
     step: int,
+    source_labels: Sequence[str] = (),
+    of_source: bool = False,
     **header,
 ) -> bytes:
-    """The blob that the script draws from: K and V as (D,S), the rows of A up to their diagonal, the colours."""
+    """The blob that the script draws from: K and V as (D,S), the rows of A, the colours.
+
+    Rows end with the diagonal where a text reads itself.
+    """
     length = len(labels) - 1
+    columns = len(source_labels) if of_source else length
     if not steps or length != steps[-1].read:
         raise ValueError(f"{len(steps)} steps do not end with {len(labels)} labels.")
-    if keys.shape != values.shape or len(keys) != length or weights.shape != (length, length):
-        raise ValueError(f"Of {length} tokens: K {keys.shape}, V {values.shape}, A {weights.shape}.")
+    if keys.shape != values.shape or len(keys) != columns or weights.shape != (length, columns):
+        raise ValueError(f"Of {length} and {columns} tokens: K {keys.shape}, V {values.shape}, A {weights.shape}.")
     if not -1 <= step < len(steps):
         raise ValueError(f"There is no step {step} among {len(steps)}.")
     header |= {
         "labels": list(labels),
+        "source": list(source_labels),
+        "of_source": of_source,
         "step": len(steps) - 1 if step == -1 else step,
         "width": keys.shape[1],
         "ends": [float(np.abs(array).max(initial=0.0)) or 1.0 for array in (keys, values)],
         "steps": [asdict(picture) for picture in steps],
     }
-    rows = weights[np.tril_indices(length)]
+    rows = weights if of_source else weights[np.tril_indices(length)]
     arrays = [np.asarray(array, dtype=np.float32) for array in (keys.T, values.T, rows)]
     return pack(header, *arrays, sequential_lut(), diverging_lut())
 

@@ -3,16 +3,16 @@
 const STROKES_KEPT = 100;
 
 class MaskBits {
-  constructor(length, cells) {
-    Object.assign(this, { length, cells, past: [], future: [] });
+  constructor(rows, columns, cells) {
+    Object.assign(this, { rows, columns, cells, past: [], future: [] });
   }
 
   get(row, column) {
-    return this.cells[row * this.length + column];
+    return this.cells[row * this.columns + column];
   }
 
   set(row, column, open) {
-    this.cells[row * this.length + column] = open;
+    this.cells[row * this.columns + column] = open;
   }
 
   /** A straight line of cells, so that a quick pointer leaves no gaps. */
@@ -26,19 +26,19 @@ class MaskBits {
 
   /** Close a row or column that is all open; open it otherwise. */
   toggleRow(row) {
-    const whole = this.cells.subarray(row * this.length, (row + 1) * this.length);
+    const whole = this.cells.subarray(row * this.columns, (row + 1) * this.columns);
     whole.fill(whole.every(Boolean) ? 0 : 1);
   }
 
   toggleColumn(column) {
-    const rows = Array.from({ length: this.length }, (_, row) => row);
+    const rows = Array.from({ length: this.rows }, (_, row) => row);
     const open = rows.every((row) => this.get(row, column)) ? 0 : 1;
     for (const row of rows) this.set(row, column, open);
   }
 
   /** Every cell anew: `open(row, column, now)`. */
   fill(open) {
-    this.cells = this.cells.map((now, i) => Number(open(Math.floor(i / this.length), i % this.length, now)));
+    this.cells = this.cells.map((now, i) => Number(open(Math.floor(i / this.columns), i % this.columns, now)));
   }
 
   /** Before a change: it can be undone from now on, and what was undone is gone. */

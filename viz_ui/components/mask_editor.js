@@ -75,11 +75,12 @@ class MaskEditor {
   receive(data) {
     const { head, bytes } = unpack(data);
     applyTheme(this.root);
-    const length = head.labels.length, cells = spreadBits(bytes(Math.ceil(length ** 2 / 8)), length ** 2);
+    const rows = head.rows.length, columns = head.columns.length, count = rows * columns;
+    const cells = spreadBits(bytes(Math.ceil(count / 8)), count);
     this.stroke ??= head.answered;
-    const other = length !== this.bits?.length;
+    const other = rows !== this.bits?.rows || columns !== this.bits?.columns;
     if (other) {
-      this.bits = new MaskBits(length, cells);
+      this.bits = new MaskBits(rows, columns, cells);
       this.size = undefined;
       this.stroke = Math.max(this.stroke, head.answered);
       this.cursor = { row: head.cursor[0], column: head.cursor[1] };
@@ -87,11 +88,12 @@ class MaskEditor {
       this.bits.cells = cells;
     }
     this.open = head.open.match(/\d+/g).map(Number);
-    this.root.ariaLabel = `${head.name}, ${length} queries by ${length} keys`;
+    this.root.ariaLabel = `${head.name}, ${rows} queries by ${columns} keys`;
     this.cells.ariaLabel = `${head.name}. Arrow keys move, also onto the labels of rows and columns; `
       + "Space opens or closes; Shift with an arrow key paints; Ctrl+Z undoes.";
-    if (other || !sameList(head.labels, this.labels)) {
-      this.labels = head.labels;
+    if (other || !sameList([...head.rows, ...head.columns], this.labels)) {
+      this.names = { rows: head.rows, columns: head.columns };
+      this.labels = [...head.rows, ...head.columns];
       this.layout();
     }
     this.paint();
@@ -99,16 +101,17 @@ class MaskEditor {
 
   /** Cell size by the room there is, once; then as the reader zooms. Labels anew. */
   layout() {
-    const width = this.root.clientWidth, { length } = this.bits ?? {};
-    if (!width || !length) return;
-    const room = (width - 104) / length;
+    const width = this.root.clientWidth, { rows, columns } = this.bits ?? {};
+    if (!width || !rows) return;
+    const room = (width - 104) / columns;
     this.size ??= Math.max(SMALLEST_HIT, CELL_SIZES.findLast((size) => size <= Math.min(room, 30)) ?? 0);
     this.root.style.setProperty("--cell", `${this.size}px`);
-    this.root.style.setProperty("--all", `${this.size * length}px`);
+    this.root.style.setProperty("--wide", `${this.size * columns}px`);
+    this.root.style.setProperty("--high", `${this.size * rows}px`);
     this.root.classList.toggle("fine", this.size < 6);
-    const step = LABEL_STEPS.find((n) => n * this.size >= 13) ?? length;
-    for (const strip of [this.rows, this.columns]) {
-      strip.replaceChildren(...this.labels.flatMap((text, i) => (i % step ? [] : [this.label(text, i)])));
+    const step = LABEL_STEPS.find((n) => n * this.size >= 13) ?? Math.max(rows, columns);
+    for (const axis of ["rows", "columns"]) {
+      this[axis].replaceChildren(...this.names[axis].flatMap((text, i) => (i % step ? [] : [this.label(text, i)])));
     }
     this.place();
   }
@@ -120,9 +123,10 @@ class MaskEditor {
   }
 
   paint() {
-    const { length, cells } = this.bits, image = new ImageData(length, length);
+    const { rows, columns, cells } = this.bits, image = new ImageData(columns, rows);
     cells.forEach((open, i) => { if (open) image.data.set([...this.open, 255], 4 * i); });
-    this.canvas.width = this.canvas.height = length;
+    this.canvas.width = columns;
+    this.canvas.height = rows;
     this.canvas.getContext("2d").putImageData(image, 0, 0);
     this.canvas.dataset.open = this.bits.count();
     this.buttons.undo.disabled = !this.bits.past.length;
@@ -132,19 +136,19 @@ class MaskEditor {
 
   /** Show the keyboard's cell; -1 is a label: of a whole row (column -1) or a whole column (row -1). */
   place() {
-    const { row, column } = this.cursor, { length } = this.bits ?? {}, size = this.size;
+    const { row, column } = this.cursor, { rows, columns } = this.bits ?? {}, size = this.size;
     if (!size) return;
     Object.assign(this.focus.style, {
-      left: `${Math.max(column, 0) * size}px`, width: `${column < 0 ? length * size : size}px`,
-      top: `${Math.max(row, 0) * size}px`, height: `${row < 0 ? length * size : size}px`,
+      left: `${Math.max(column, 0) * size}px`, width: `${column < 0 ? columns * size : size}px`,
+      top: `${Math.max(row, 0) * size}px`, height: `${row < 0 ? rows * size : size}px`,
     });
   }
 
   say({ row, column }) {
-    const { labels } = this, open = this.bits.get(row, column) ? "open" : "closed (−∞)";
-    const text = row < 0 ? `all queries, key ${labels[column]}`
-      : column < 0 ? `query ${labels[row]}, all keys`
-      : `query ${labels[row]}, key ${labels[column]}: ${open}`;
+    const { rows, columns } = this.names, open = this.bits.get(row, column) ? "open" : "closed (−∞)";
+    const text = row < 0 ? `all queries, key ${columns[column]}`
+      : column < 0 ? `query ${rows[row]}, all keys`
+      : `query ${rows[row]}, key ${columns[column]}: ${open}`;
     setText(this.said, text);
   }
 
@@ -161,10 +165,10 @@ class MaskEditor {
   }
 
   at(event) {
-    const box = this.cells.getBoundingClientRect(), last = this.bits.length - 1;
+    const box = this.cells.getBoundingClientRect(), { rows, columns } = this.bits;
     return {
-      row: clamp(Math.floor((event.clientY - box.top) / this.size), 0, last),
-      column: clamp(Math.floor((event.clientX - box.left) / this.size), 0, last),
+      row: clamp(Math.floor((event.clientY - box.top) / this.size), 0, rows - 1),
+      column: clamp(Math.floor((event.clientX - box.left) / this.size), 0, columns - 1),
     };
   }
 
@@ -216,11 +220,11 @@ class MaskEditor {
 
   key(event) {
     if (event.ctrlKey && event.key.length === 1) return; // undo and redo are the root's
-    const { row, column } = this.cursor, last = this.bits.length - 1;
+    const { row, column } = this.cursor, { rows, columns } = this.bits;
     const moved = {
       ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
       ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
-      Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? last : row, last],
+      Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? rows - 1 : row, columns - 1],
       PageUp: [row - 10, column], PageDown: [row + 10, column],
     }[event.key];
     if (moved) this.moveTo(moved[0], moved[1], event.shiftKey);
@@ -231,9 +235,9 @@ class MaskEditor {
   }
 
   moveTo(row, column, painting) {
-    const last = this.bits.length - 1, from = this.cursor;
+    const { rows, columns } = this.bits, from = this.cursor;
     const lowest = (other) => (painting || other < 0 ? 0 : -1); // there is no label of labels
-    this.cursor = { row: clamp(row, lowest(column), last), column: clamp(column, lowest(row), last) };
+    this.cursor = { row: clamp(row, lowest(column), rows - 1), column: clamp(column, lowest(row), columns - 1) };
     if (painting && from.row >= 0 && from.column >= 0) {
       this.change(() => this.bits.setLine(from, this.cursor, this.bits.get(from.row, from.column)));
     }

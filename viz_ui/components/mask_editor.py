@@ -1,6 +1,6 @@
 """A mask to draw on: every cell of queries × keys is opened and closed by clicking, dragging or from the keyboard.
 
-mask_editor(allowed, view.labels, name="M of A", key="editor_a", on_draw=lambda allowed: ...)
+mask_editor(allowed, view.labels, view.key_labels, name="M of A", key="editor_a", on_draw=lambda allowed: ...)
 """
 
 from __future__ import annotations
@@ -25,64 +25,69 @@ _component = st.components.v2.component(
 
 def mask_editor(
     allowed: np.ndarray,
-    labels: Sequence[str],
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
     *,
     name: str,
     key: str,
     cursor: tuple[int, int] = (0, 0),
     on_draw: Callable[[np.ndarray], None] | None = None,
 ) -> None:
-    """Draw the booleans `allowed` (T,T), True where a query (row) may read a key (column), and let them be changed.
+    """Draw the booleans `allowed` (T,S), True where a query (row) may read a key (column), and let them be changed.
 
-    labels: one ready-made string a token. name: what the mask is called. cursor: the cell where the keyboard starts.
-    on_draw: called with the new booleans (T,T) after each stroke, key or button. Keep them and give them back as
+    row_labels, column_labels: one ready-made string a token. name: what the mask is called. cursor: the cell where the keyboard starts.
+    on_draw: called with the new booleans (T,S) after each stroke, key or button. Keep them and give them back as
         `allowed`: what comes back later than the reader's next stroke does not undo it.
 
     Raises ValueError where the shapes do not fit.
     """
 
     def drawn() -> None:
-        drawing = checked_drawing(st.session_state[key].get("draw"), len(labels))
+        drawing = checked_drawing(st.session_state[key].get("draw"), (len(row_labels), len(column_labels)))
         if drawing is not None and on_draw is not None:
             new, st.session_state[answered] = drawing
             on_draw(new)
 
     answered = f"{key}_answered"  # the number of the last stroke that was taken: strokes can be faster than answers
-    data = pack_editor(allowed, labels, name=name, cursor=cursor, answered=st.session_state.get(answered, 0))
+    taken = st.session_state.get(answered, 0)
+    data = pack_editor(allowed, row_labels, column_labels, name=name, cursor=cursor, answered=taken)
     _component(data=data, key=key, on_draw_change=drawn)
 
 
 def pack_editor(
     allowed: np.ndarray,
-    labels: Sequence[str],
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
     *,
     name: str,
     cursor: tuple[int, int] = (0, 0),
     answered: int = 0,
 ) -> bytes:
     """The blob that the script draws from: the cells as bits, first cell highest (see `packing`)."""
-    length = len(labels)
-    if allowed.dtype != bool or allowed.shape != (length, length) or not length:
-        raise ValueError(f"{length} labels need booleans of ({length}, {length}), not {allowed.dtype} {allowed.shape}.")
+    shape = len(row_labels), len(column_labels)
+    if allowed.dtype != bool or allowed.shape != shape or 0 in shape:
+        raise ValueError(f"These labels need booleans of {shape}, not {allowed.dtype} {allowed.shape}.")
     header = {
         "name": name,
-        "labels": list(labels),
-        "cursor": [min(int(place), length - 1) for place in cursor],
+        "rows": list(row_labels),
+        "columns": list(column_labels),
+        "cursor": [min(int(place), length - 1) for place, length in zip(cursor, shape, strict=True)],
         "answered": answered,
         "open": "rgb({}, {}, {})".format(*diverging_lut()[128]),  # the colour of M = 0 in the panels
     }
     return pack(header, np.packbits(allowed))
 
 
-def checked_drawing(value, length: int) -> tuple[np.ndarray, int] | None:
-    """The event [cells, number of the stroke] as (booleans (T,T), number), or None: it is a visitor's to forge."""
+def checked_drawing(value, shape: tuple[int, int]) -> tuple[np.ndarray, int] | None:
+    """The event [cells, number of the stroke] as (booleans (T,S), number), or None: it is a visitor's to forge."""
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str) or type(value[1]) is not int:
         return None
     try:
         bits = base64.b64decode(value[0], validate=True)
     except (binascii.Error, ValueError):
         return None
-    if value[1] < 1 or len(bits) != -(-length * length // 8):
+    count = shape[0] * shape[1]
+    if value[1] < 1 or len(bits) != -(-count // 8):
         return None
-    cells = np.unpackbits(np.frombuffer(bits, np.uint8), count=length * length)
-    return cells.astype(bool).reshape(length, length), value[1]
+    cells = np.unpackbits(np.frombuffer(bits, np.uint8), count=count)
+    return cells.astype(bool).reshape(shape), value[1]

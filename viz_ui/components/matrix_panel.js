@@ -119,8 +119,9 @@ class MatrixPanel {
   /** Give every part its place. `sizes`: cell sizes and room for labels; all in CSS pixels. */
   layout(sizes, columnLabel = sizes.columnLabel(this.spec.columns.labels)) {
     const { rows, columns } = this.spec, { stage, canvas } = this, ratio = window.devicePixelRatio || 1;
-    this.cellWidth = columns.index ? sizes.tokenCell : sizes.featureCell(columns.labels.length);
-    this.cellHeight = rows.index ? sizes.tokenCell : sizes.featureCell(rows.labels.length);
+    const tokens = rows.index || columns.index, longer = Math.max(rows.labels.length, columns.labels.length);
+    this.cellWidth = columns.index ? sizes.tokenCell : sizes.featureCell(tokens ? columns.labels.length : longer);
+    this.cellHeight = rows.index ? sizes.tokenCell : sizes.featureCell(tokens ? rows.labels.length : longer);
     this.left = AXIS_NAME + sizes.rowLabel(rows.labels);
     this.columnLabel = columnLabel;
     this.top = AXIS_NAME + columnLabel;

@@ -18,6 +18,9 @@ import numpy as np
 
 _FOLDER = Path(__file__).parent
 
+EXACT_CELLS = 16_384  # matrices up to this size travel as float32, larger ones as float16
+_HALF_RANGE = 60_000  # float16 values are scaled to fill its range (up to 65,504): nothing overflows
+
 
 def pack(header: dict, *arrays: np.ndarray) -> bytes:
     """One blob of `header` and the raw bytes of `arrays`, each in its own dtype and C order.
@@ -36,6 +39,12 @@ def unpack(blob: bytes) -> tuple[dict, bytes]:
     """The header and the bytes of the arrays of a blob made by `pack`; what the script does, for tests."""
     (length,) = struct.unpack_from("<I", blob)
     return json.loads(blob[4 : 4 + length]), blob[4 + length :]
+
+
+def as_halves(values: np.ndarray) -> tuple[np.ndarray, float]:
+    """The values in float16, and the unit that they are multiples of; 0 where all values are 0."""
+    unit = float(np.abs(values).max(initial=0.0)) / _HALF_RANGE
+    return (values.astype(np.float64) / (unit or 1)).astype(np.float16), unit
 
 
 def read_assets(*names: str) -> str:

@@ -63,7 +63,8 @@ class Panels {
     }
     for (const item of items) if (item.of) item.of = items.find(({ name }) => name === item.of);
     this.sizes = head;
-    if (head.selected) this.selected = { query: head.selected[0], key: head.selected[1] };
+    if (head.selected) this.selected = { ...this.selected, query: head.selected[0], key: head.selected[1] };
+    if (head.marked) this.selected = { ...this.selected, other: head.marked };
     this.build(items);
     for (const item of items) this.panels.get(item.name)?.update(item);
     this.forgetWhatIsGone();
@@ -105,7 +106,8 @@ class Panels {
         if (index) lengths[index] = Math.min(lengths[index], labels.length);
       }
     }
-    const there = ({ query, key }) => ({
+    const there = ({ query, key, other }) => ({
+      other, // a panel asks itself whether it has that row or column
       query: query < lengths.query ? query : null,
       key: key < lengths.key ? key : null,
     });
@@ -205,8 +207,10 @@ class Panels {
   }
 
   pick(name, row, column) {
-    const panel = this.panels.get(name), { query, key } = this.meaning(panel, row, column);
-    this.selected = { query: query ?? this.selected.query, key: key ?? this.selected.key };
+    const panel = this.panels.get(name), { query, key, other } = this.meaning(panel, row, column);
+    const before = this.selected;
+    const marked = before.other && { ...before.other, ...other };
+    this.selected = { query: query ?? before.query, key: key ?? before.key, other: marked };
     this.show();
     this.send("pick", { panel: name, row, column, query, key });
   }

@@ -21,13 +21,10 @@ import numpy as np
 import streamlit as st
 
 from viz_ui.colours import diverging_lut, role_css, sequential_lut
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.packing import EXACT_CELLS, as_halves, pack, read_assets
 from viz_ui.components.panel_items import Bars, Item, Lines, Matrix, Symbol, check_items, with_ends
 
 __all__ = ["Bars", "Lines", "Matrix", "Symbol", "panels"]
-
-EXACT_CELLS = 16_384  # matrices up to this size travel as float32, larger ones as float16
-_HALF_RANGE = 60_000  # float16 values are scaled to fill its range (up to 65,504): nothing overflows
 
 _component = st.components.v2.component(
     "viz.panels",
@@ -45,6 +42,7 @@ def panels(
     *,
     key: str,
     selected: tuple[int | None, int | None] | None = None,
+    marked: dict[str, int] | None = None,
     matrix_width: int = 560,
     feature_width: int = 256,
     list_height: int = 420,
@@ -54,6 +52,7 @@ def panels(
     """Draw `items` side by side, wrapping where the page is narrow.
 
     selected: (query, key), framed in every panel; None leaves to the reader's last click.
+    marked: the row or column to frame on axes that are neither queries nor keys, by the name of the axis.
     matrix_width, feature_width, list_height: the most pixels that a matrix, or the features in one, may be wide,
         and lines or bars tall.
     on_pick: called with {"panel", "row", "column", "query", "key"} after a click or Enter. A number is None
@@ -76,6 +75,7 @@ def panels(
         data=pack_items(
             items,
             selected=selected,
+            marked=marked,
             matrix_width=matrix_width,
             feature_width=feature_width,
             list_height=list_height,
@@ -90,6 +90,7 @@ def pack_items(
     items: Sequence[Item],
     *,
     selected=None,
+    marked=None,
     matrix_width: int = 560,
     feature_width: int = 256,
     list_height: int = 420,
@@ -104,6 +105,7 @@ def pack_items(
         "values": arrays.values,
         "masks": arrays.masks,
         "selected": None if selected is None else [None if s is None else int(s) for s in selected],
+        "marked": marked,
         "matrix_width": matrix_width,
         "feature_width": feature_width,
         "list_height": list_height,
@@ -158,8 +160,8 @@ class _Arrays:
             "half": values.size > EXACT_CELLS,
         }
         if entry["half"]:
-            entry["unit"] = float(np.abs(sent).max(initial=0.0)) / _HALF_RANGE  # 0 where all values are 0
-            self.halves.append((sent.astype(np.float64) / (entry["unit"] or 1)).astype(np.float16))
+            halves, entry["unit"] = as_halves(sent)
+            self.halves.append(halves)
         else:
             self.floats.append(sent)
         self.values.append(entry)

@@ -42,7 +42,7 @@ class Player {
   }
 
   show() {
-    const { step, last, playing, head } = this.host;
+    const { step, last, playing, place } = this.host;
     const word = playing ? "Pause" : "Play";
     this.toggle.ariaLabel = this.toggle.title = word;
     this.toggle.querySelector("path").setAttribute("d", playing ? "M4 3h3v10H4zM9 3h3v10H9z" : "M4 2l10 6-10 6z");
@@ -51,8 +51,7 @@ class Player {
     this.slider.max = last;
     this.slider.value = step;
     this.slider.setAttribute("aria-valuetext", `step ${step} of ${last}`);
-    const made = `${last + 1} of ${head.asked} tokens`;
-    setText(this.place, head.running ? made : `step ${step} of ${last}`);
+    setText(this.place, place);
   }
 }
 

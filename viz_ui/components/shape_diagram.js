@@ -2,7 +2,6 @@
 // tensors, laid out again for another width.
 
 const GAP = 13, COLUMNS = 7, HALF = 4, NARROWEST = 112, WIDEST = 168, BOX = 58, MOST_IN_ONE_LINE = 8;
-const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const diagrams = new WeakMap();
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -66,7 +65,7 @@ class Diagram {
     this.pills = element("div", "pills");
     for (let block = 0; block < data.blocks; block++) this.pills.append(this.pill(block));
     this.blocks.append(label, this.pills);
-    this.outer = [...outer.slice(0, -2), this.blocks, ...outer.slice(-2)];
+    this.outer = [...outer.slice(0, -data.behind), this.blocks, ...outer.slice(-data.behind)];
     this.lines = { around: drawn("svg", {}), inside: drawn("svg", {}) };
     this.around.replaceChildren(this.lines.around, ...this.outer);
     this.heading.replaceChildren(element("b", "", `Block ${data.block}`), ` of ${data.blocks} · ${data.block_words}`);
@@ -176,20 +175,11 @@ class Diagram {
 
   /** Arrow keys go to the nearest box in their direction. */
   move(event) {
-    const from = event.target.closest("button"), step = MOVES[event.key];
-    if (!from || !step || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
-    const kind = from.classList[0], here = centre(from);
-    const ahead = [...this.root.querySelectorAll(`button.${kind}`)].map((button) => {
-      const there = centre(button), x = there.x - here.x, y = there.y - here.y;
-      const along = x * step[0] + y * step[1], aside = Math.abs(x * step[1]) + Math.abs(y * step[0]);
-      return { button, along, far: along + 2.5 * aside };
-    });
-    const [next] = ahead.filter(({ along }) => along > 4).sort((a, b) => a.far - b.far);
+    const from = event.target.closest("button"), kind = from?.classList[0];
+    const next = nearestAhead(event, from, this.root.querySelectorAll(`button.${kind}`));
     if (!next) return;
-    const group = next.button.closest(".letters, .pills, .around, .inside");
-    this.rove(group, `.${kind}`, next.button);
-    next.button.focus();
+    this.rove(next.closest(".letters, .pills, .around, .inside"), `.${kind}`, next);
+    next.focus();
   }
 
   light(letters) {
@@ -239,30 +229,45 @@ class Diagram {
     this.finish(this.around, this.lines.around, arrows, columns * pitch, (row + 1) * at - GAP + more);
   }
 
+  /** The halves of the block in lines: the last is feed-forward, beside the attention before it where there is room. */
+  halfLines(narrow, halves) {
+    const each = Array.from({ length: halves }, (_, half) => [half]);
+    return narrow || halves < 2 ? each : [...each.slice(0, -2), [halves - 2, halves - 1]];
+  }
+
   layoutInside(narrow, { pitch, box }, columns) {
-    const { tensors, adds, edges } = this.data, at = BOX + GAP;
-    const rows = 1 + Math.max(...tensors.filter(({ half }) => half === 0).map(({ row }) => row));
-    const place = ({ column, row, half }) => (narrow && half ? [column - HALF, row + rows] : [column, row]);
-    for (const spot of [...tensors, ...adds]) {
-      const [column, row] = place(spot), node = this.boxes.get(spot.name);
-      const isAdd = node.classList.contains("add"), wide = isAdd ? 24 : box;
-      this.put(node, column * pitch + 4 + (isAdd ? (box - wide) / 2 : 0), row * at + (isAdd ? (BOX - wide) / 2 : 0), wide);
+    const { tensors, adds, edges } = this.data, at = BOX + GAP, spots = [...tensors, ...adds];
+    const halves = 1 + Math.max(...spots.map(({ half }) => half));
+    const rowsOf = (half) => 1 + Math.max(0, ...spots.filter((spot) => spot.half === half).map(({ row }) => row));
+    const origin = []; // of each half: line, first column, first row
+    let rows = 0;
+    this.halfLines(narrow, halves).forEach((line, n) => {
+      line.forEach((half, place) => { origin[half] = { line: n, column: place * HALF, row: rows }; });
+      rows += Math.max(...line.map(rowsOf));
+    });
+    for (const spot of spots) {
+      const { column, row } = origin[spot.half], node = this.boxes.get(spot.name);
+      const isAdd = node.classList.contains("add"), wide = isAdd ? 24 : box, aside = isAdd ? 1 : 0;
+      const left = (column + spot.column) * pitch + 4 + (aside * (box - wide)) / 2;
+      this.put(node, left, (row + spot.row) * at + (aside * (BOX - wide)) / 2, wide);
     }
-    const arrows = [];
-    for (const { start, end, stream } of edges) {
-      const a = this.boxes.get(start), b = this.boxes.get(end);
-      const wrapped = narrow && a.place.half !== b.place.half;
-      const points = route(a.box, b.box, { gap: GAP, edge: columns * pitch - 4, wrapped });
-      arrows.push(...arrow(points, stream));
-    }
-    const secondRows = 1 + Math.max(...tensors.filter(({ half }) => half === 1).map(({ row }) => row));
-    let height = (narrow ? rows + secondRows : rows) * at - GAP;
-    const free = narrow ? 0 : HALF * pitch + 4, top = narrow ? height + GAP : 3 * at;
-    this.card.style.left = `${free + (narrow ? 4 : 0)}px`;
-    this.card.style.top = `${top}px`;
-    this.card.style.width = `${columns * pitch - free - GAP - (narrow ? 4 : 0)}px`;
-    height = Math.max(height, top + this.card.offsetHeight);
+    const lineOf = (node) => origin[node.place.half].line;
+    const arrows = edges.flatMap(({ start, end, stream }) => {
+      const a = this.boxes.get(start), b = this.boxes.get(end), wrapped = lineOf(a) !== lineOf(b);
+      return arrow(route(a.box, b.box, { gap: GAP, edge: columns * pitch - 4, wrapped, stream }), stream);
+    });
+    const height = this.placeCard(narrow, pitch, columns, rows, halves);
     this.finish(this.inside, this.lines.inside, arrows, columns * pitch, height);
+  }
+
+  /** The card stands right of the attention that comes first: below the feed-forward half, or below the stream. */
+  placeCard(narrow, pitch, columns, rows, halves) {
+    const at = BOX + GAP, height = rows * at - GAP;
+    const left = narrow ? 4 : HALF * pitch + 4, top = narrow ? height + GAP : halves > 2 ? at : 3 * at;
+    this.card.style.left = `${left}px`;
+    this.card.style.top = `${top}px`;
+    this.card.style.width = `${columns * pitch - left - GAP}px`;
+    return Math.max(height, top + this.card.offsetHeight);
   }
 
   put(node, left, top, width) {
@@ -295,11 +300,6 @@ function plus(x, { top, bottom }) {
   const text = drawn("text", { x, y: (top + bottom) / 2 + 6, class: "plus" });
   text.textContent = "+";
   return text;
-}
-
-function centre(node) {
-  const { left, right, top, bottom } = node.getBoundingClientRect();
-  return { x: (left + right) / 2, y: (top + bottom) / 2 };
 }
 
 /** 65,792; from a million on 12.3 M. The exact number is in the box's name and in the card. */

@@ -19,8 +19,8 @@ from viz_ui.components.packing import pack, read_assets
 _component = st.components.v2.component(
     "viz.shape_diagram",
     html='<div class="shapes"></div>',
-    css=role_css() + read_assets("shared.css", "shape_diagram.css"),
-    js=read_assets("shared.js", "shape_routes.js", "shape_diagram.js"),
+    css=role_css() + read_assets("shared.css", "arrows.css", "shape_diagram.css"),
+    js=read_assets("shared.js", "svg.js", "arrows.js", "walk.js", "shape_routes.js", "shape_diagram.js"),
 )
 
 
@@ -46,8 +46,8 @@ class Axis:
 class Tensor:
     """A box of the diagram.
 
-    role: of `colours.ROLES`; column, row: its place; half: 0 attention, 1 feed-forward; tied: the parameter that makes
-    it where another box counts it.
+    role: of `colours.ROLES`; half: which of the block's halves it is in, from 0; column, row: its place there;
+    tied: the parameter that makes it where another box counts it.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Diagram:
-    """All that is drawn. around: in the order of the pass, the blocks stand before the last two."""
+    """All that is drawn. around: in the order of the pass, the blocks stand before the last `behind` of them."""
 
     letters: Sequence[Letter]
     around: Sequence[Tensor]
@@ -105,6 +105,7 @@ class Diagram:
     edges: Sequence[Edge]
     chosen: str
     card: Card
+    behind: int = 2
 
     def __post_init__(self) -> None:
         names = [box.name for box in (*self.around, *self.tensors, *self.adds)]
@@ -112,7 +113,7 @@ class Diagram:
             raise ValueError(f"Two boxes have the same name among {', '.join(names)}.")
         if lost := [edge for edge in self.edges if edge.start not in names or edge.end not in names]:
             raise ValueError(f"An arrow leads to no box: {lost[0]}.")
-        places = [(box.column, box.row) for box in (*self.tensors, *self.adds)]
+        places = [(box.column, box.row, box.half) for box in (*self.tensors, *self.adds)]
         if len(set(places)) < len(places):
             raise ValueError("Two boxes stand in the same place.")
         if unknown := {box.role for box in (*self.around, *self.tensors)} - ROLES.keys():

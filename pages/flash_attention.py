@@ -1,0 +1,183 @@
+"""FlashAttention: the same attention tile by tile, what it moves between two memories, and what that gains here."""
+
+import numpy as np
+import streamlit as st
+
+import viz_model as vm
+from viz_model import traffic
+from viz_model.attention_timing import Shapes
+from viz_ui.components.tiles import tiles
+from viz_ui.flash import (
+    NUMBER_BYTES,
+    Tiling,
+    agreement_words,
+    counts_table,
+    counts_words,
+    current_run,
+    pictures,
+    refusal,
+    sizes,
+    telling_tile,
+    traffic_curves,
+    usual_side,
+)
+from viz_ui.formulas import coloured
+from viz_ui.growth_figure import growth_figure
+from viz_ui.measured_attention import draw_measured
+from viz_ui.state import bring_sidebar_along, choose, chosen_value, clamp
+from viz_ui.view import View, current_view
+
+ONLINE_SOFTMAX = (
+    r"m' = \max(m, \max S)",
+    r"l' = e^{m-m'}\, l + \textstyle\sum e^{S-m'}",
+    r"O' = e^{m-m'}\, O + e^{S-m'}\, V",
+    r"\text{at the end } O / l",
+)
+A100_KILOBYTES = 192  # of each of its streaming multiprocessors (Dao et al. 2022, §2.1)
+MOST_KILOBYTES = 100_000
+
+
+def draw() -> None:
+    view = current_view()
+    st.title("FlashAttention")
+    st.markdown(
+        "The same attention, tile by tile: a query carries its running maximum **m**, sum **l** and output **O** on."
+    )
+    with st.container(horizontal=True, horizontal_alignment="center", gap="large"):
+        for formula in ONLINE_SOFTMAX:
+            st.latex(coloured(formula), width="content")
+    trace = view.trace
+    tiling = choose_tiling(trace)
+    problem = refusal(view, tiling)
+    if problem:
+        st.info(problem, icon=":material/grid_on:")
+    elif trace.mask(view.layer).any():
+        draw_tiles(tiling)
+    else:
+        st.info("The mask lets no query read any key, so there is nothing to work out.", icon=":material/grid_off:")
+    draw_traffic(view, tiling, stepped=not problem)
+    st.subheader("Measured here")
+    config = view.model.config
+    causal = trace.mask_name == "causal"
+    draw_measured(Shapes(config.n_heads, config.n_kv_heads, config.d_head, causal), trace.length)
+    st.caption(sources())
+
+
+def choose_tiling(trace: vm.Trace) -> Tiling:
+    """Rows, columns and the order of the loops; empty numbers are the usual ones."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        rows = tile_side("Rows of a tile, queries", "tile_rows", trace.length)
+        columns = tile_side("Columns, keys", "tile_columns", trace.key_length)
+        order = st.segmented_control(
+            "Loops",
+            traffic.ORDERS,
+            default=traffic.QUERIES_OUTSIDE,
+            required=True,
+            key="loops",
+            bind="query-params",
+            help="Queries outside: m, l and O of a row stay in fast memory until it is done (FlashAttention-2). Keys "
+            "outside: K and V are read once, and m, l and O travel (FlashAttention).",
+        )
+    with st.container(key="tiles_address"):  # not shown: the player is its widget, the address its place
+        st.number_input("Tile", 0, None, None, key="tile", bind="query-params")
+    return Tiling(rows, columns, order)
+
+
+def tile_side(label: str, name: str, length: int) -> int:
+    """Rows or columns of a tile, from 1 to all."""
+    clamp(name, length)
+    usual = usual_side(length)
+    side = st.number_input(
+        label,
+        1,
+        length,
+        value=None,
+        key=name,
+        bind="query-params",
+        placeholder=f"{usual}",
+        help=f"Empty: {usual}, at most eight tiles a side.",
+        width=170,
+    )
+    return side or usual
+
+
+@st.fragment
+def draw_tiles(tiling: Tiling) -> None:
+    """Player, map and arithmetic: a fragment, so that stepping runs nothing else."""
+    view = current_view()
+    run, agrees = current_run(view, tiling)
+    tile, sink = chosen_value("tile"), view.trace.sink(view.layer, view.head)
+    tiles(
+        pictures(run),
+        run.skipped,
+        view.labels,
+        view.key_labels,
+        moved=(NUMBER_BYTES * run.traffic.read, NUMBER_BYTES * run.traffic.written),
+        tile=telling_tile(run) if tile is None else min(tile, len(run.tiles) - 1),
+        query=view.query,
+        start=(-np.inf, 0.0) if sink is None else (sink.item(), 1.0),
+        key="tiles",
+        on_rest=look_at,
+    )
+    st.markdown(agreement_words(agrees))
+    bring_sidebar_along()
+
+
+def look_at(tile: int, query: int) -> None:
+    choose(tile=tile, query=query)
+
+
+def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
+    """Bytes between the two memories: counted in the run above, and by formula over T."""
+    st.subheader("What moves between slow and fast memory")
+    with st.container(horizontal=True, gap="medium"):
+        if stepped:
+            with st.container(key="flash_side_table"):
+                run, _ = current_run(view, tiling)
+                st.markdown(counts_table(view, run))
+                st.markdown(counts_words(view, run, tiling))
+        with st.container(key="flash_side_curves"):
+            draw_curves(view, tiling)
+
+
+def draw_curves(view: View, tiling: Tiling) -> None:
+    """Bytes over T for a fast memory of the reader's."""
+    kilobytes = st.number_input(
+        "Fast memory M, in KB of 1,024 bytes",
+        1,
+        MOST_KILOBYTES,
+        A100_KILOBYTES,
+        key="fast_memory",
+        bind="query-params",
+        width=250,
+    )
+    fast_numbers, (length, _, width, _) = 1024 * kilobytes // NUMBER_BYTES, sizes(view)
+    lengths = np.unique(np.geomspace(min(16, length), 2**16, 60).round().astype(int))
+    try:
+        rows, columns = traffic.tile_sizes(fast_numbers, width, tiling.order)
+        curves = traffic_curves(width, 1024 * kilobytes, lengths)
+    except vm.VizError as error:
+        st.info(str(error), icon=":material/memory:")
+        return
+    figure = growth_figure(lengths, curves, length=length, unit="bytes moved, one head")
+    st.plotly_chart(figure, key="traffic", config={"displaylogo": False})
+    st.caption(
+        f"T = S, D = {width}, every tile read. Tiles fill M = {fast_numbers:,} numbers of {NUMBER_BYTES} bytes: "
+        f"⌈M/4D⌉ in the outer loop, min(⌈M/4D⌉, D) in the inner one; with {tiling.order} {rows:,} × {columns:,}. "
+        "192 KB is the fast memory of one processor of an A100."
+    )
+
+
+def sources() -> str:
+    return (
+        "Online softmax: Milakov & Gimelshein 2018, Algorithm 3. Tiles with keys outside: Dao et al. 2022, "
+        "“FlashAttention”, Algorithm 1; with queries outside, O divided once, masked tiles skipped: Dao 2023, "
+        "“FlashAttention-2”, Algorithm 1 and §3.1. Bytes by formula: each number that an algorithm loads or stores "
+        "counts once a time; written out is Algorithm 0 (Q and K in, QKᵀ out and in, softmax out and in, V in, O out). "
+        "Θ(T·D + T²) and Θ(T²·D²/M): Theorem 2. Measured are real seconds, the fastest of up to nine calls, and the "
+        "most bytes that torch’s allocator held, the result included; “fused” is torch’s scaled_dot_product_attention, "
+        "with tiles of its own choice, “written out” the code that makes this program’s matrices."
+    )
+
+
+draw()

@@ -1,0 +1,29 @@
+"""Layouts: three of them side by side, norms through depth, cross-attention, and a word that is left out."""
+
+import streamlit as st
+
+from viz_ui.cross_attention import draw_cross_attention
+from viz_ui.fill_in_the_blank import draw_blank
+from viz_ui.formulas import coloured
+from viz_ui.layouts_side_by_side import draw_side_by_side
+from viz_ui.norms_through_depth import draw_norms
+from viz_ui.sections import choose_section, draw_section
+
+SIDE_BY_SIDE, NORMS, CROSS, BLANK = "Side by side", "Norms through depth", "Cross-attention", "Fill in the blank"
+SECTIONS = {SIDE_BY_SIDE: draw_side_by_side, NORMS: draw_norms, CROSS: draw_cross_attention, BLANK: draw_blank}
+
+SENTENCES = {
+    SIDE_BY_SIDE: "One skeleton, three layouts: click a box to open its tensor.",
+    NORMS: "The norm before each half, or behind it on the stream.",
+    CROSS: r"Target reads source: $A = \mathrm{softmax}(Q_{\mathrm{target}} K_{\mathrm{source}}^{\top}/\sqrt{D})$.",
+    BLANK: "Twins but for mask and task: click a word to leave it out.",
+}
+
+
+def draw() -> None:
+    section = choose_section("Layouts", list(SECTIONS), key="layouts")
+    st.markdown(coloured(SENTENCES[section]))
+    draw_section(SECTIONS[section])
+
+
+draw()

@@ -1,0 +1,62 @@
+"""Misconceptions: six common claims, each first guessed at, then answered by an experiment on the reader's prompt."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+import viz_model as vm
+from viz_ui.misconceptions import concept, equations, exact, kept, lengths, whole
+from viz_ui.text import plain, sentence
+from viz_ui.view import View, current_view
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What people say, and the experiment on it."""
+
+    words: str
+    draw: Callable[[View], None]
+
+
+CLAIMS = {
+    "Lengths": Claim("Every input must have the same length.", lengths.draw),
+    "The whole": Claim("Attention is the whole Transformer.", whole.draw),
+    "Memory": Claim("The attention matrix is the model's memory.", kept.draw),
+    "Equations": Claim("BERT and GPT use different attention equations.", equations.draw),
+    "Approximate": Claim("FlashAttention is approximate.", exact.draw),
+    "Concept": Claim("A head is one human concept.", concept.draw),
+}
+GUESSES = ("true", "false", "it depends")
+
+
+def draw() -> None:
+    st.title("Misconceptions")
+    names = list(CLAIMS)
+    chosen = st.segmented_control(
+        "Claim", names, default=names[0], required=True, key="claim", bind="query-params", label_visibility="collapsed"
+    )
+    claim = CLAIMS[chosen]
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        st.subheader(f"{names.index(chosen) + 1}. “{claim.words}”", width="content")
+        guess = st.segmented_control(
+            "Your guess", GUESSES, key=f"guess_{chosen.lower().replace(' ', '_')}", bind="query-params"
+        )
+    if guess is None:
+        st.info(
+            "Guess first; then an experiment on your prompt answers, and you can change it.", icon=":material/help:"
+        )
+        return
+    draw_experiment(claim)
+
+
+@st.fragment
+def draw_experiment(claim: Claim) -> None:
+    """The experiment: a fragment, so that a change of its own runs nothing else."""
+    try:
+        claim.draw(current_view())
+    except vm.VizError as error:
+        st.info(plain(sentence(str(error))), icon=":material/edit:")
+
+
+draw()

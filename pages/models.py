@@ -1,0 +1,236 @@
+"""Models: what there is, what each is made of, and how more of them come here."""
+
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+import viz_model as vm
+from viz_model.checkpoints import Entry, describe, fetched_folder
+from viz_model.compared import read_compared
+from viz_model.fetching import folder_name, remove
+from viz_model.memory import RESERVE, available_bytes, needed_bytes
+from viz_ui.components.model_table import Act, Row, model_table
+from viz_ui.models import (
+    BUNDLED,
+    begin_fetch,
+    fetcher,
+    look_at,
+    open_folder,
+    opened_folders,
+    shelf,
+)
+from viz_ui.state import chosen_value
+from viz_ui.text import plain, size_words
+
+COLUMNS = (
+    ("L", "Layers; of an encoder-decoder, those of the encoder + those of the decoder"),
+    ("H", "Heads of a layer"),
+    ("G", "Key/value heads of a layer: fewer than H is grouped-query attention"),
+    ("C", "Width of the residual stream"),
+    ("D", "Width of a head"),
+    ("F", "Width of the feed-forward half; 0 is a model of attention only"),
+    ("V", "Tokens of the vocabulary"),
+    ("T", "Tokens of the longest prompt"),
+    ("Parameters", "Numbers in its weights"),
+    ("On disk", "Bytes of its weights here, or once they are here"),
+    ("In memory", "What its weights take when it is loaded: four bytes a number"),
+)
+
+LOOK, FETCH, CANCEL, REMOVE, CLOSE = "look", "fetch", "cancel", "remove", "close"
+
+
+def draw() -> None:
+    st.title("Models")
+    st.markdown(
+        "Every page looks at the model that is chosen here. One that is fetched is checked, kept on this machine as "
+        "safetensors, and needs no network again."
+    )
+    draw_table()
+    draw_forms()
+    draw_compared()
+
+
+def draw_table() -> None:
+    """The models, and what was wrong with what was asked for."""
+    if problem := st.session_state.get("models_problem"):
+        st.info(plain(problem), icon=":material/error:")
+    model_table(COLUMNS, rows(), key="model_table", on_act=act)
+    free = available_bytes()
+    loaded = ", ".join(plain(name) for name in shelf().names) or "none"
+    st.caption(
+        f"At most two models stay loaded, for all visitors; now: {loaded}. "
+        + (f"{size_words(free)} of memory are free. " if free is not None else "")
+        + f"To load one takes what stands under “In memory” and {size_words(RESERVE)} to run it."
+    )
+
+
+def rows() -> list[Row]:
+    """The catalogue, the folders that were opened, and a fetch from the Hub that has no row yet."""
+    latest = fetcher().latest
+    coming = latest.name if latest and latest.is_under_way else None
+    entries = vm.catalogue()
+    made = [to_fetch_row(entry, coming) if entry.folder is None else here_row(entry) for entry in entries]
+    made += [opened_row(folder) for folder in opened_folders()]
+    if coming and coming not in {entry.name for entry in entries}:
+        made.append(Row(coming, "Hugging Face Hub", "being fetched", ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")]))
+    return made
+
+
+def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Row:
+    """A model that is on this machine. name: what it is chosen by, where that is not its own name."""
+    name = name or entry.name
+    chosen, acts = chosen_value("model") == name, list(extra)
+    if entry.state == "fetched":
+        acts.append(Act(REMOVE, "Remove", sure="Remove it?"))
+    state, missing = entry.state, missing_memory(entry)
+    if chosen:
+        acts.insert(0, Act(LOOK, "Chosen", done=True))
+    elif not entry.has_tokenizer:
+        state += ", reads ids only: in Python"
+    elif missing and name not in shelf().names:
+        state += f", needs {size_words(missing)} more memory"
+    else:
+        acts.insert(0, Act(LOOK, "Look at it", primary=True))
+    return Row(name, about(entry), state, cells(entry), acts, chosen=chosen)
+
+
+def to_fetch_row(entry: Entry, coming: str | None) -> Row:
+    """A model that is not here. coming: the name of the one that is being fetched; its progress is in the sidebar."""
+    if coming == entry.name:
+        return Row(entry.name, about(entry), "being fetched", cells(entry), [Act(CANCEL, "Cancel")])
+    acts = [] if coming else [Act(FETCH, f"Fetch {size_words(entry.download)}", primary=True)]
+    return Row(entry.name, about(entry), entry.state, cells(entry), acts)
+
+
+def opened_row(folder: str) -> Row:
+    close = Act(CLOSE, "Close")
+    try:
+        return here_row(describe(Path(folder)), folder, (close,))
+    except vm.VizError as error:
+        return Row(folder, str(error), "damaged", ["–"] * len(COLUMNS), [close])
+
+
+def missing_memory(entry: Entry) -> int:
+    """Bytes that are missing to load this model now; 0 where it fits, or where nobody knows."""
+    free = available_bytes()
+    return 0 if free is None else max(0, needed_bytes(entry.parameters) + RESERVE - free)
+
+
+def about(entry: Entry) -> str:
+    return f"{entry.family}, {entry.config.layout} · {entry.licence} · {entry.source}"
+
+
+def cells(entry: Entry) -> list[str]:
+    config = entry.config
+    layers = f"{config.n_encoder_layers} + {config.n_layers}" if config.n_encoder_layers else count(config.n_layers)
+    numbers = ("n_heads", "n_kv_heads", "d_model", "d_head", "d_ff", "vocab_size", "context_length")
+    return [
+        layers,
+        *(count(getattr(config, name, None)) for name in numbers),
+        count(entry.parameters or None),
+        size_words(entry.size),
+        size_words(needed_bytes(entry.parameters)) if entry.parameters else "–",
+    ]
+
+
+def count(value: int | None) -> str:
+    """A number with commas; a dash where the library of the model does not tell."""
+    return "–" if value is None else f"{value:,}"
+
+
+def act(what: str, name: str) -> None:
+    """A button of the table was pressed."""
+    st.session_state.pop("models_problem", None)
+    if what == LOOK:
+        look_at(name)
+    elif what == FETCH:
+        begin_fetch(name)
+    elif what == CANCEL:
+        fetcher().cancel()
+    elif what == CLOSE:
+        let_go(name)
+        st.session_state.folders.remove(name)
+    elif what == REMOVE:
+        let_go(name)
+        try:
+            remove(fetched_folder() / folder_name(name))
+        except vm.VizError as error:
+            st.session_state.models_problem = str(error)
+
+
+def let_go(name: str) -> None:
+    """A model is about to go: nobody should be looking at it."""
+    shelf().forget(name)
+    if chosen_value("model") == name:
+        look_at(BUNDLED)
+
+
+def draw_forms() -> None:
+    """More models: from the Hub, and from a folder."""
+    left, right = st.columns(2)
+    with left.form("hub_form", border=False):
+        st.text_input(
+            "From the Hugging Face Hub",
+            key="hub_id",
+            placeholder="openai-community/gpt2",
+            help="ORGANISATION/NAME of a text model; add /FILE.gguf for one that is kept as GGUF. Try also "
+            "google-bert/bert-base-uncased, google-t5/t5-small, Qwen/Qwen2.5-0.5B.",
+        )
+        st.form_submit_button("Fetch", on_click=fetch_typed, icon=":material/download:")
+    with right.form("folder_form", border=False):
+        st.text_input(
+            "A folder of your own",
+            key="folder_path",
+            placeholder="/home/me/models/my-fine-tune",
+            help="The whole path of a folder with config.json and safetensors or a GGUF file, and the tokenizer. It is "
+            "read where it is, nothing is copied.",
+        )
+        st.form_submit_button("Open", on_click=open_typed, icon=":material/folder_open:")
+    st.caption(
+        "Any text model whose attention goes through the attention interface of the transformers library. Weights are "
+        "read from safetensors and GGUF only, never unpickled, and no code comes with a model."
+    )
+
+
+def fetch_typed() -> None:
+    if name := st.session_state.hub_id.strip():
+        begin_fetch(name)
+        st.session_state["models_problem"] = st.session_state.get("fetch_problem", "")
+
+
+def open_typed() -> None:
+    st.session_state.pop("models_problem", None)
+    if path := st.session_state.folder_path.strip():
+        try:
+            look_at(open_folder(path))
+        except vm.VizError as error:
+            st.session_state.models_problem = str(error)
+
+
+def draw_compared() -> None:
+    """What the tests measured of each family."""
+    compared = read_compared()
+    st.subheader("Compared with their own library")
+    if not compared:
+        st.caption("Nothing was measured yet: python -m tests.reference.families does it.")
+        return
+    table = pd.DataFrame(
+        {
+            "family": [each.family for each in compared],
+            "last compared": [each.date for each in compared],
+            "with": [each.library for each in compared],
+            "cases": [each.cases for each in compared],
+            "largest difference": [each.largest_difference for each in compared],
+        }
+    )
+    config = {"largest difference": st.column_config.NumberColumn(format="scientific")}
+    st.dataframe(table, hide_index=True, key="compared_table", column_config=config, width="content")
+    st.caption(
+        "Each family as a small model with random weights: logits and every attention map here against those of the "
+        "library's own eager attention, float32; the largest absolute difference of all cases (lengths, padding). "
+        "Written by the tests."
+    )
+
+
+draw()

@@ -1,0 +1,38 @@
+"""Positions: what attention is without them, the tables that are added, the rotation, and where each enters."""
+
+import streamlit as st
+
+from viz_ui.formulas import coloured
+from viz_ui.rotation import draw_rotation
+from viz_ui.sections import choose_section, draw_section
+from viz_ui.tables_of_positions import draw_tables
+from viz_ui.where_positions_enter import draw_sites
+from viz_ui.word_order import draw_word_order
+
+SHUFFLE, TABLES, ROTATION, SITES = "Shuffle the words", "Tables", "Rotation", "Where they enter"
+SECTIONS = {SHUFFLE: draw_word_order, TABLES: draw_tables, ROTATION: draw_rotation, SITES: draw_sites}
+
+SENTENCES = {
+    SHUFFLE: "Without positions attention reads a **bag of words**: permute the tokens, and its weights are permuted.",
+    TABLES: r"Added to the embedding: $x_m = e_{\mathrm{token}} + p_m$.",
+    ROTATION: r"Inside attention: $(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$, so that only the distance i − j counts.",
+    SITES: "**Added** to the embedding, or **inside** attention?",
+}
+
+SOURCES = {
+    SHUFFLE: "Why positions are needed: Vaswani et al. 2017, “Attention Is All You Need”, §3.5. What is left under "
+    "none is the rounding of float32. The weights are the model's own; under other positions it was never trained.",
+    TABLES: "Vaswani et al. 2017, §3.5 (sinusoidal; learned ones were about as good, table 3, row E).",
+    ROTATION: "Su et al. 2021, “RoFormer: Enhanced Transformer with Rotary Position Embedding”, §3.2 and eq. 34.",
+}
+
+
+def draw() -> None:
+    section = choose_section("Positions", list(SECTIONS), key="positions")
+    st.markdown(coloured(SENTENCES[section]))
+    draw_section(SECTIONS[section])
+    if section in SOURCES:
+        st.caption(SOURCES[section])
+
+
+draw()

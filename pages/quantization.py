@@ -1,0 +1,72 @@
+"""Quantization: weights on few levels, what they cost and do, and what a cache and a fused kernel save beside."""
+
+import streamlit as st
+
+import viz_model as vm
+from viz_ui.quantized import FORMULAS, current_choice, draw_choices, quantized_model, twins
+from viz_ui.quantized_effects import draw_effects
+from viz_ui.quantized_weights import draw_weights
+from viz_ui.state import bring_sidebar_along
+from viz_ui.text import plain, sentence
+from viz_ui.three_savings import choose_new_tokens, draw_savings
+from viz_ui.view import current_view
+
+WEIGHTS, EFFECTS, THREE = "The weights", "What they do", "Three things"
+SECTIONS = {WEIGHTS: draw_weights, EFFECTS: draw_effects}
+
+SENTENCES = {
+    EFFECTS: "The same prompt through the model and through its **twin** with rounded weights.",
+    THREE: "**KV cache**, **FlashAttention** and **quantization** are three things: each saves something else, and "
+    "only one changes the result.",
+}
+
+SOURCES = {
+    WEIGHTS: "int8 and outliers: Dettmers et al. 2022, “LLM.int8()”, §2.1 and §3. NF4 and double quantization: "
+    "Dettmers et al. 2023, “QLoRA”, §3 and appendix E. Linear layers of the blocks only; the model itself stays as it "
+    "is. Int8 products are summed in int32; int8 rows and NF4 are turned back into float32 for every product, so "
+    "here they save memory, not time.",
+    EFFECTS: "Int8 and NF4 weights enter float32 products; LLM.int8 rounds what enters them too. Perplexity under "
+    "rounded weights: Dettmers et al. 2022, table 1.",
+}
+
+
+def draw() -> None:
+    view = current_view()
+    st.title("Quantization")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        section = st.segmented_control(
+            "What is shown",
+            (WEIGHTS, EFFECTS, THREE),
+            default=WEIGHTS,
+            required=True,
+            key="quantization",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        scheme, which, threshold = draw_choices()
+        if section == THREE:
+            choose_new_tokens(view)
+    st.markdown(FORMULAS[scheme] if section == WEIGHTS else SENTENCES[section])
+    try:
+        quantized = quantized_model(view, current_choice(view, scheme, which, threshold))
+        if quantized is None:
+            return
+        if section == THREE:
+            draw_savings(view, quantized)
+        else:
+            draw_section(section, scheme, which, threshold)
+    except vm.VizError as error:
+        st.info(plain(sentence(str(error))), icon=":material/edit:")
+    if section in SOURCES:
+        st.caption(SOURCES[section])
+
+
+@st.fragment
+def draw_section(section: str, scheme: str, which: str, threshold: float) -> None:
+    """The chosen section: a fragment, so that another matrix or head is on screen at once."""
+    view = current_view()  # of one layer, another one may have been chosen since
+    SECTIONS[section](view, twins().get(view.model, current_choice(view, scheme, which, threshold)))
+    bring_sidebar_along()
+
+
+draw()

@@ -1,0 +1,115 @@
+"""The page Misconceptions: a guess first, then numbers that the test works out by itself."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+from torch.nn import functional as F
+
+import viz_model as vm
+from tests.bundled import attentions
+from tests.received import received
+from viz_ui.components.packing import unpack
+
+MAIN = str(Path(__file__).resolve().parents[2] / "viz_ui" / "main.py")
+PROMPT = "Once upon a time there was a king."
+GUESS = {"Lengths": "lengths", "The whole": "the_whole", "Memory": "memory", "Equations": "equations"}
+GUESS |= {"Approximate": "approximate", "Concept": "concept"}
+
+
+def page(claim: str, guess: str | None = "false", **address) -> AppTest:
+    test = AppTest.from_file(MAIN, default_timeout=90)
+    given = {"model": "tiny-gpt", "prompt": PROMPT, "claim": claim} | {k: str(v) for k, v in address.items()}
+    if guess:
+        given[f"guess_{GUESS[claim]}"] = guess
+    for name, value in given.items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("../pages/misconceptions.py").run()
+    assert not test.exception, test.exception
+    return test
+
+
+def said(test: AppTest) -> str:
+    return " ".join(element.value for element in test.main.markdown)
+
+
+def numbers(text: str) -> list[float]:
+    """Every number of a sentence: 1.7×10⁻⁶, 4.44."""
+    plain = text.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")).replace(",", "")
+    return [float(f"{number}e{power or 0}") for number, power in re.findall(r"(-?\d+(?:\.\d+)?)(?:×10(-?\d+))?", plain)]
+
+
+def test_nothing_is_told_before_a_guess_and_a_guess_is_enough():
+    test = page("Memory", guess=None)
+    assert "Guess first" in test.info[0].value
+    assert "cache" not in said(test)
+    control = next(each for each in test.button_group if each.label == "Your guess")
+    control.set_value("true").run()
+    assert not test.exception
+    assert "**No.**" in said(test)
+
+
+def test_the_loss_without_each_part_is_shown():
+    """The whole model's loss by torch; without attention, of a model whose output matrices are 0."""
+    test = page("The whole", off="")
+    model = vm.load("tiny-gpt")
+    ids = torch.tensor([model.encode(PROMPT)])
+
+    def loss():
+        with torch.inference_mode():
+            return F.cross_entropy(model.transformer(ids, logits="all")[0, :-1], ids[0, 1:]).item()
+
+    whole = loss()
+    for block in model.transformer.blocks:
+        block.attn.output.weight.data.zero_()
+        block.attn.output.bias.data.zero_()
+    found = numbers(said(test))
+    assert found[0] == pytest.approx(whole, rel=5e-3)
+    assert found[1] == pytest.approx(loss(), rel=5e-3)
+    [chart] = test.get("plotly_chart")
+    assert "a blind guess" in chart.proto.spec
+
+
+def test_kept_bytes_are_those_of_the_cache():
+    test = page("Memory")
+    length = len(vm.load("tiny-gpt").encode(PROMPT)) - 1
+    metrics = {metric.label: metric.value for metric in test.metric}
+    assert numbers(metrics["Keys and values, kept"])[0] == pytest.approx(2 * 4 * 8 * 32 * length * 4 / 1000, rel=1e-2)
+    assert metrics["Weights of the tokens before, kept"] == "0 B"
+
+
+def test_the_twins_are_seen_under_both_masks():
+    """tiny-gpt's causal weights are those of `transformers`; rows of all four sum to 1."""
+    test = page("Equations", layer=1, head=0)
+    [blob] = [each.proto.bytes for each in test.get("bidi_component") if "items" in unpack(each.proto.bytes)[0]]
+    matrices = received(blob)
+    masks = ("causal", "bidirectional")
+    assert set(matrices) == {f"{name}_{mask}" for name in ("tiny-gpt", "tiny-bert") for mask in masks}
+    theirs = attentions(vm.load("tiny-gpt").encode(PROMPT))[1, 0]
+    np.testing.assert_allclose(matrices["tiny-gpt_causal"][0], theirs, atol=1e-4)
+    for values, _ in matrices.values():
+        np.testing.assert_allclose(values.sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("claim", GUESS)
+@pytest.mark.parametrize(
+    ("model", "prompt"), [("tiny-bert", PROMPT), ("tiny-seq2seq", "3 May 2024"), ("tiny-gpt", "a")]
+)
+def test_every_claim_answers_or_says_why_not(claim, model, prompt):
+    test = page(claim, model=model, prompt=prompt)
+    assert "**" in said(test) or test.info
+
+
+def test_texts_of_a_head_can_be_changed():
+    test = page("Concept", layer=1, head=0, text_2="one two three one two three one two", text_3="", text_4="")
+    [chart] = test.get("plotly_chart")
+    model = vm.load("tiny-gpt")
+    ids = model.encode("one two three one two three one two")
+    weights = model.trace(ids).weights(1, 0).numpy()
+    seen = [weights[q, [k + 1 for k in range(q - 1) if ids[k] == ids[q]]].sum() for q in range(len(ids))
+            if any(ids[k] == ids[q] for k in range(q - 1))]  # fmt: skip
+    assert f"{np.mean(seen):.2g}" in chart.proto.spec

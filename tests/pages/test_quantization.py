@@ -1,0 +1,282 @@
+"""The page Quantization in every state that a reader can bring it to, its numbers against bitsandbytes and torch."""
+
+import json
+
+import bitsandbytes.functional as bitsandbytes
+import numpy as np
+import pytest
+import streamlit as st
+import torch
+from scipy.special import log_softmax
+from streamlit.testing.v1 import AppTest
+
+import viz_model as vm
+from tests.bundled import FOLDER, attentions, gpt2
+from tests.pages.test_pages import MAIN, at, ids
+from tests.received import opened_large, received
+from tests.viz_model.models import VOCABULARY, small_model
+from viz_model import checkpoints
+from viz_model.tokenizer import Tokenizer
+from viz_ui.components.packing import unpack
+
+PROMPT, LAYER, HEAD, QUERY = "The queen gave the girl a ring, and she thanked her.", 2, 6, 9
+T = len(ids(PROMPT))
+EFFECTS, THREE = "What they do", "Three things"
+
+
+def app(**choices) -> AppTest:
+    test = AppTest.from_file(MAIN, default_timeout=60)
+    chosen = {"prompt": PROMPT, "layer": LAYER, "head": HEAD, "query": QUERY, "key": 4} | choices
+    for name, value in at(**chosen).items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("../pages/quantization.py").run()
+    assert not test.exception, test.exception
+    return test
+
+
+def show(test, **choices):
+    """As a click on a control does it."""
+    for name, value in choices.items():
+        test.session_state[name] = value
+    test.run()
+    assert not test.exception, test.exception
+
+
+def words(test):
+    return " ".join(markdown.value for markdown in test.main.markdown)
+
+
+def matrices(test):
+    """Every matrix of the page by name: values, and what is not masked."""
+    found = {}
+    for element in test.get("bidi_component"):
+        if "items" in unpack(element.proto.bytes)[0]:
+            found |= received(element.proto.bytes)
+    return found
+
+
+def weights(name):
+    return vm.load("tiny-gpt").transformer.get_parameter(f"{name}.weight").detach()
+
+
+def rounded_gpt2(rounded):
+    """`transformers`' GPT-2 with tiny-gpt's weights, every matrix of its blocks gone through `rounded`, and back."""
+    model = gpt2()
+    kept = {name: parameter.clone() for name, parameter in model.named_parameters() if name.endswith("weight")}
+    with torch.no_grad():
+        for block in model.transformer.h:
+            query, key, value = block.attn.c_attn.weight.T.chunk(3)
+            joined = torch.cat([rounded(part.contiguous()) for part in (query, key, value)])
+            block.attn.c_attn.weight.copy_(joined.T)
+            for layer in (block.attn.c_proj, block.mlp.c_fc, block.mlp.c_proj):
+                layer.weight.copy_(rounded(layer.weight.T.contiguous()).T)
+        tokens = torch.tensor([ids(PROMPT)])
+        result = model(tokens, output_attentions=True)
+        for name, parameter in model.named_parameters():
+            if name in kept:
+                parameter.copy_(kept[name])
+    return torch.stack(result.attentions)[:, 0].numpy(), result.logits[0].double().numpy()
+
+
+def nf4(matrix):
+    return bitsandbytes.dequantize_4bit(*bitsandbytes.quantize_4bit(matrix, None, None, 64, True, "nf4"))
+
+
+def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
+    test = app(matrix="ffn.up", matrix_row=21, matrix_column=77)
+    found, exact = matrices(test), weights("blocks.2.ffn.up")
+    packed, state = bitsandbytes.quantize_4bit(exact, blocksize=64, compress_statistics=True, quant_type="nf4")
+    codes = torch.stack((packed >> 4, packed & 15), -1).view(exact.shape)
+    part = (slice(16, 24), slice(64, 128))
+    np.testing.assert_array_equal(found["codes"][0], codes[part])
+    np.testing.assert_allclose(found["before"][0], exact[part], rtol=1e-6)
+    theirs = bitsandbytes.dequantize_4bit(packed, state)
+    np.testing.assert_allclose(found["after"][0], theirs[part], atol=0.02 * exact[part].abs().max())
+    np.testing.assert_allclose(found["error"][0], found["after"][0] - found["before"][0], atol=1e-6)
+    said, weight = words(test), exact[21, 77].item()
+    assert f"w_{{21,77}} = {weight:.5f}"[:-1] in said  # four significant digits
+    assert f"code }} {codes[21, 77]}" in said
+    assert "**3,145,728 weights**: 12.6 MB" in said
+    assert "**4.127 bits a weight**, 0.127 of them for constants (0.500 without double quantization)" in said
+    table = test.dataframe[0].value.set_index("matrix")
+    assert len(table) == 24
+    row = table.loc["blocks.2.ffn.up"]
+    assert (row["bytes before"], row["outputs"], row["inputs"]) == (exact.nbytes, 1024, 256)
+    assert row["bytes after"] == packed.nbytes + state.absmax.nbytes + state.state2.absmax.nbytes + 4
+    assert row["error"] == pytest.approx(((theirs - exact).norm() / exact.norm()).item(), rel=0.01)
+    [levels] = test.get("plotly_chart")
+    before, after = (trace["y"] for trace in json.loads(levels.proto.spec)["data"])
+    counted = np.bincount(codes.flatten(), minlength=16)
+    np.testing.assert_array_equal(numbers(after), counted)
+    assert numbers(before).sum() == exact.numel()
+    title, file_name, _ = opened_large(test, "codes")
+    assert (title, file_name) == (
+        "tiny-gpt: blocks.2.ffn.up, Codes, as stored, NF4",
+        "tiny-gpt_blocks.2.ffn.up_codes_NF4",
+    )
+
+
+def numbers(column):
+    """A column of a Plotly figure, which may travel in base 64."""
+    if isinstance(column, dict):
+        import base64
+
+        return np.frombuffer(base64.b64decode(column["bdata"]), column["dtype"])
+    return np.array(column)
+
+
+def test_every_head_and_the_prediction_against_transformers_with_rounded_weights():
+    expected, logits = rounded_gpt2(nf4)
+    before = attentions(ids(PROMPT))
+    test = app(quantization=EFFECTS)
+    found = matrices(test)
+    np.testing.assert_allclose(found["before"][0], before[LAYER, HEAD], atol=2e-4)
+    changed = np.abs(expected - before).max()
+    np.testing.assert_allclose(found["after"][0], expected[LAYER, HEAD], atol=0.02 * changed)
+    np.testing.assert_allclose(found["difference"][0], expected[LAYER, HEAD] - before[LAYER, HEAD], atol=0.02 * changed)
+    largest = np.unravel_index(np.abs(expected - before).max((2, 3)).argmax(), (4, 8))
+    captions = " ".join(caption.value for caption in test.main.caption)
+    assert f"The largest change is in layer {largest[0]}, head {largest[1]}." in captions
+    [table] = [frame.value for frame in test.dataframe if "token" in frame.value]
+    with torch.no_grad():
+        plain = gpt2()(torch.tensor([ids(PROMPT)])).logits[0].double().numpy()
+    probabilities = [np.exp(log_softmax(each[QUERY])) for each in (plain, logits)]
+    top = [np.sort(each)[::-1] for each in probabilities]
+    np.testing.assert_allclose(table["before"].max(), top[0][0], atol=1e-4)
+    np.testing.assert_allclose(table["after"].max(), top[1][0], atol=2e-3)
+    divergence = (probabilities[0] * (np.log(probabilities[0]) - np.log(probabilities[1]))).sum() / np.log(2)
+    said = float(words(test).split("KL(before‖after) = **")[1].split(" bits")[0])
+    assert said == pytest.approx(divergence, rel=0.1)
+    [metric] = test.metric
+    assert metric.label == "Held-out text, 4 × 256 tokens, nats a token"
+    assert float(metric.value.split(" → ")[0]) == pytest.approx(held_out_loss(), abs=2e-4)
+
+
+def held_out_loss():
+    """The same four stretches of the held-out text by `transformers`."""
+    tokenizer = vm.load("tiny-gpt").tokenizer
+    stream = []
+    for book in (FOLDER / "held-out.txt").read_text("utf-8").strip("\n").split("\n\n"):
+        stream += [tokenizer.end_of_text, *tokenizer.encode(book)]
+    starts = np.linspace(0, len(stream) - 256, 4).astype(int)
+    rows = torch.tensor([stream[start : start + 256] for start in starts])
+    with torch.no_grad():
+        return gpt2()(rows, labels=rows).loss.item()
+
+
+def test_outliers_of_this_prompt_are_counted_and_cost_16_bits():
+    test = app(scheme="LLM.int8", threshold=2.5)
+    first = words(test)
+    table = test.dataframe[0].value.set_index("matrix")
+    with torch.no_grad():
+        model = gpt2()
+        stream = model(torch.tensor([ids(PROMPT)]), output_hidden_states=True).hidden_states[0]
+        entering = model.transformer.h[0].ln_1(stream)[0].abs().amax(0)
+    assert table["outliers"]["blocks.0.attn.query"] == int((entering >= 2.5).sum()) > 0
+    assert "for outlier columns" in first
+    assert "**Outlier columns** of blocks" in first
+    test.number_input(key="threshold").set_value(900.0).run()
+    assert not test.exception
+    assert test.dataframe[0].value["outliers"].sum() == 0
+    assert "for outlier columns" not in words(test)
+
+
+def test_the_table_of_three_things():
+    test = app(quantization=THREE, written=3)
+    [table] = [markdown.value for markdown in test.main.markdown if "\u200bAttention |" in markdown.value]
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert lines[0] == ["", "none of them", "KV cache", "Flash\u200bAttention", "quantization (NF4)", "all together"]
+    rows = {name: cells for name, *cells in lines[2:]}
+    assert rows["memory: weights"][:3] == ["17.4 MB"] * 3
+    assert rows["memory: weights"][3] == "**6.4 MB** ×0.37"
+    cache = 2 * 4 * 256 * (T + 2) * 4  # K and V, layers, C, tokens, bytes
+    assert rows["memory: cache"] == ["0", f"**{cache / 1e3:.0f} kB**", "0", "0", f"**{cache / 1e3:.0f} kB**"]
+    assert rows["memory: QKᵀ and A"][2] == rows["memory: QKᵀ and A"][4] == "**0**"
+    flops = rows["arithmetic: FLOPs"]
+    assert flops[0] == flops[2] == flops[3]
+    assert flops[1] == flops[4] != flops[0]
+    assert float(rows["result: largest change of any logit"][3].strip("*")) > 0.05
+    assert [rows["result: same choice"][column] for column in (1, 2)] == ["3 of 3"] * 2
+    test.number_input(key="written").set_value(1).run()
+    assert "1 of 1" in words(test)
+
+
+def test_a_click_on_a_weight_or_a_row_of_the_table_opens_it():
+    test = app()
+    # as the component and the table tell it
+    show(test, matrix_row=130, matrix_column=200)
+    assert "w_{130,200}" in words(test)
+    assert marked(test) == {"output": 2, "input": 8}
+    assert received_labels(test, "before") == ([str(row) for row in range(128, 136)], [str(c) for c in range(192, 256)])
+    show(test, matrix="attn.output", chosen={"layer": 3})
+    np.testing.assert_allclose(
+        matrices(test)["before"][0], weights("blocks.3.attn.output")[128:136, 192:256], rtol=1e-6
+    )
+
+
+def marked(test):
+    """What the component frames, within the part that is drawn."""
+    headers = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component")]
+    [found] = [header["marked"] for header in headers if header.get("marked")]
+    return found
+
+
+def received_labels(test, name):
+    for element in test.get("bidi_component"):
+        header, _ = unpack(element.proto.bytes)
+        for item in header.get("items", []):
+            if item.get("name") == name:
+                return tuple(header["labels"][item[axis]["labels"]] for axis in ("rows", "columns"))
+    raise AssertionError(f"no matrix {name}")
+
+
+@pytest.mark.parametrize(
+    ("choices", "stays"),
+    [
+        ({"quantized": "attention", "matrix": "ffn.up"}, "attn"),  # a matrix that is not quantized any more
+        ({"quantized": "one layer", "matrix_row": 999_999}, "blocks.2."),
+        ({"scheme": "int3", "threshold": "inf", "written": "-1", "quantization": "nothing"}, "blocks"),
+        ({"prompt": "a"}, "blocks"),
+    ],
+    ids=["another part", "beyond the matrix", "nonsense", "one token"],
+)
+def test_what_a_link_may_hold(choices, stays):
+    test = app(**choices)
+    assert not test.info
+    assert all(stays in name for name in test.dataframe[0].value["matrix"])
+    for section in (EFFECTS, THREE):
+        show(test, quantization=section)
+        assert not test.info
+        assert test.get("bidi_component") or "\u200bAttention |" in words(test)
+
+
+LAYOUTS = {
+    "encoder-only": {"layout": "encoder-only"},
+    "attention-only": {"d_ff": 0},
+    "encoder-decoder": {"layout": "encoder-decoder"},
+}
+
+
+@pytest.mark.parametrize("changes", LAYOUTS.values(), ids=LAYOUTS)
+def test_models_of_any_layout(changes, tmp_path, monkeypatch):
+    """A small model of each, with random weights; all three sections, or a sentence that says why not."""
+    st.cache_resource.clear()
+    monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
+    tokenizer = Tokenizer.of_bytes()
+    transformer = small_model(vocab_size=tokenizer.vocab_size, context_length=64, **changes)
+    assert tokenizer.vocab_size > VOCABULARY
+    checkpoints.save(tmp_path / "tiny-gpt", transformer, tokenizer)
+    is_pair = changes.get("layout") == "encoder-decoder"
+    test = app(prompt="abc abc", layer=1, head=1, query=0, key=0)
+    for part in ("encoder", "decoder", "cross") if is_pair else ("self",):
+        show(test, quantization="The weights", **({"part": part} if is_pair else {}))
+        assert not test.info
+        stack = "" if part == "self" else "encoder." if part == "encoder" else "decoder."
+        exact = transformer.get_parameter(f"{stack}blocks.1.attn.query.weight")[:8]
+        np.testing.assert_allclose(matrices(test)["before"][0], exact.half().float(), rtol=1e-6)
+        show(test, quantization=EFFECTS)
+        assert set(matrices(test)) == {"before", "after", "difference"}
+    show(test, quantization=THREE)
+    assert [is_pair] == [any("two texts" in info.value for info in test.info)]
+    st.cache_resource.clear()

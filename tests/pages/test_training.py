@@ -1,0 +1,207 @@
+"""The page Training in every state that a reader can bring it to: targets against `transformers`, a live training."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import streamlit as st
+import torch
+from scipy.special import log_softmax
+from streamlit.testing.v1 import AppTest
+
+from tests.bundled import gpt2
+from tests.pages.test_pages import MAIN, PROMPTS, at, ids
+from tests.received import received
+from viz_model import checkpoints
+from viz_model.training.jobs import Size, repeats_job
+from viz_model.training.live import train
+from viz_ui import live_training
+from viz_ui.components.packing import unpack
+
+PROMPT = "The queen gave the girl a ring, and she thanked her."
+ROW = "abcdefabcdef"
+LIVE = {"lesson": "Train one, live", "live_steps": 20, "live_width": 16, "live_watched": ROW}
+
+
+def app(**address) -> AppTest:
+    test = AppTest.from_file(MAIN, default_timeout=120)
+    for name, value in at(**({"prompt": PROMPT} | address)).items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("../pages/training.py").run()
+    assert not test.exception, test.exception
+    return test
+
+
+def header(test: AppTest, field: str) -> dict:
+    """What the component with this field was given."""
+    headers = [unpack(part.proto.bytes)[0] for part in test.get("bidi_component")]
+    [found] = [one for one in headers if field in one]
+    return found
+
+
+def told(test: AppTest) -> str:
+    return "\n".join(markdown.value for markdown in test.markdown)
+
+
+@pytest.fixture
+def desk(monkeypatch):
+    """A server of its own for live trainings, which ends what it began."""
+    st.cache_resource.clear()
+    yield live_training.trainings()
+    for training in live_training.trainings()._running:
+        training.stop()
+    st.cache_resource.clear()
+
+
+def test_losses_and_ranks_are_those_of_another_implementation():
+    row = header(app(), "row")["row"]
+    read = ids(PROMPT)
+    with torch.inference_mode():
+        logits = gpt2()(torch.tensor([read])).logits[0].double().numpy()
+    losses = -log_softmax(logits, axis=-1)
+    assert len(row) == len(read)
+    assert row[-1]["target"] is None
+    for place, (one, target) in enumerate(zip(row, read[1:], strict=False)):
+        assert one["loss"] == pytest.approx(losses[place, target], abs=2e-4)
+        assert one["rank"] == 1 + (logits[place] > logits[place, target]).sum()
+        assert one["target"] == row[place + 1]["read"]  # shifted by one
+
+
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
+def test_any_prompt_is_asked(prompt):
+    test = app(prompt=prompt)
+    if len(ids(prompt)) == 1:
+        assert "no token after it" in test.info[0].value
+        return
+    assert len(header(test, "row")["row"]) == len(ids(prompt))
+
+
+def test_decode_steps_say_the_same():
+    test = app(query=3)
+    assert header(test, "row")["position"] == 3
+    test.button(key="compare_steps").click().run()
+    assert not test.exception
+    assert f"{len(ids(PROMPT)) - 1} steps" in told(test)
+    assert "×10⁻" in told(test).split("Their losses differ by")[1][:20]
+
+
+def test_a_foreign_mask_is_said_to_measure_nothing():
+    assert "losses measure nothing" in told(app(mask="bidirectional"))
+    assert "losses measure nothing" not in told(app())
+
+
+@pytest.mark.parametrize(("model", "layout"), [("tiny-bert", "encoder-only"), ("tiny-seq2seq", "encoder-decoder")])
+def test_other_layouts_are_asked_what_they_learned(model, layout):
+    if not (checkpoints.FOLDER / model / checkpoints.WEIGHTS_FILE).exists():
+        pytest.skip(f"the checkpoint {model} is not here")
+    if layout == "encoder-only":
+        test = app(model=model, hide=3)
+        row = header(test, "row")["row"]
+        asked = [one for one in row if one["target"] is not None]
+        assert 0 < len(asked) < len(row)
+        assert all(one["hidden"] for one in asked)
+        test.number_input(key="hide").set_value(4).run()
+        assert header(test, "row")["row"] != row
+        return
+    test = app(model=model, prompt="3 May 2024", target="2024-05-03", part="decoder")
+    row = header(test, "row")["row"]
+    assert "".join(one["target"].split(" ")[1] for one in row[:-1]) == "2024-05-03"
+    assert all(one["rank"] == 1 for one in row[:-1]), "a model that translates dates knows this one"
+
+
+def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
+    """Twenty steps: the curve, the chosen head, the weights are those of the same recipe run here."""
+    test = app(**LIVE)
+    assert "Press **Train**" in told(test)
+    test.button(key="live_start").click().run()
+    assert not test.exception
+    [training] = desk._running
+    test.run()
+    assert training.wait(90)
+    test.run()
+    assert not test.exception
+    assert not training.problem
+    expected = []
+    train(repeats_job(Size(d_model=16), 20, 0, ROW), expected.append, lambda: False)
+    _, *shots, _ = expected
+    curves = header(test, "plots")
+    assert curves["at"] == [*range(21)]
+    assert not curves["running"]
+    lines = {line["name"]: line["values"] for plot in curves["plots"] for line in plot["lines"]}
+    np.testing.assert_allclose(lines["training loss"][1:], [shot.loss for shot in shots[1:]], atol=1e-3)
+    np.testing.assert_allclose(lines["induction head"], [shot.induction.max() for shot in shots], atol=1e-3)
+    [blob] = [
+        part.proto.bytes
+        for part in test.get("bidi_component")
+        if [item.get("name") for item in unpack(part.proto.bytes)[0].get("items", [])] == ["weights"]
+    ]
+    np.testing.assert_allclose(received(blob)["weights"][0], shots[-1].weights[1, 0], atol=1e-3)
+    assert "before and after" in "\n".join(one.value for one in test.subheader)
+
+    (tmp_path / "tiny-gpt").symlink_to(checkpoints.FOLDER / "tiny-gpt")
+    monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
+    test.text_input(key="live_name").set_value("no name").run()
+    test.button(key="live_keep").click().run()
+    assert "Choose such a one" in test.info[0].value
+    test.text_input(key="live_name").set_value("mine").run()
+    test.button(key="live_keep").click().run()
+    assert not test.exception
+    assert json.loads((tmp_path / "mine" / "config.json").read_text())["d_model"] == 16
+    assert test.button(key="live_look")
+
+
+def test_while_somebody_else_trains_one_waits_and_a_stop_ends_ones_own(desk):
+    other = desk.start(repeats_job(Size(d_model=16), 5000, 0, ROW))
+    test = app(**LIVE | {"live_steps": 5000})
+    test.button(key="live_start").click().run()
+    assert "Somebody else is training" in test.info[0].value
+    other.stop()
+    assert other.wait(30)
+    test.button(key="live_start").click().run()
+    assert not test.info
+    [training] = desk._running
+    end = time.monotonic() + 90
+    while not training.snapshots:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    test.run()
+    test.button(key="live_stop").click().run()
+    assert training.wait(30)
+    test.run()
+    assert not test.exception
+    assert training.was_stopped
+    assert test.button(key="live_start")
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ({"live_heads": 3}, "cannot be split into n_heads 3"),
+        ({"live_watched": "a"}, "type 2 to 48"),
+        ({"live_task": "My own text"}, "There is no text"),
+    ],
+)
+def test_what_cannot_be_trained_gets_a_sentence(desk, address, sentence):
+    test = app(**LIVE | address)
+    test.button(key="live_start").click().run()
+    assert not test.exception
+    assert sentence in test.info[0].value.replace("\\", "")
+    assert not desk._running
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        {"lesson": "none"},
+        {"hide": "inf"},
+        {"live_layers": "0", "live_heads": "99", "live_width": "7", "live_steps": "1e9", "live_seed": "-1"},
+        {"live_layers": "x", "live_ffn": "perhaps", "live_task": "?", "live_matrix": "W"},
+    ],
+    ids=repr,
+)
+def test_nonsense_in_the_address_is_passed_over(address):
+    test = app(**{"lesson": "Train one, live"} | address)
+    assert test.title[0].value == "Training"
+    assert not test.info

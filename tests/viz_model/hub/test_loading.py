@@ -1,0 +1,199 @@
+"""Folders and files of the transformers library: what loads, and what is said of those that do not."""
+
+import json
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, LlamaModel
+
+import viz_model as vm
+from viz_model.hub import convert_gguf, is_hub
+
+SIZES = {"vocab_size": 67, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "intermediate_size": 96, "max_position_embeddings": 32}  # fmt: skip
+IDS = [5, 44, 17, 8, 60]
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def llama():
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(**SIZES, initializer_range=0.2)).eval()
+
+
+@pytest.fixture
+def folder(llama, tmp_path):
+    llama.save_pretrained(tmp_path)
+    return tmp_path
+
+
+@torch.inference_mode()
+def logits_of(library):
+    return library(torch.tensor([IDS])).logits[0, -1]
+
+
+def test_a_folder_without_tokenizer_is_traced_by_ids(folder, llama):
+    model = vm.load(folder)
+    assert (model.name, model.tokenizer) == (folder.name, None)
+    torch.testing.assert_close(model.trace(IDS).logits, logits_of(llama), atol=1e-5, rtol=0)
+    with pytest.raises(vm.PromptError, match="no tokenizer"):
+        model.trace("text")
+
+
+def test_sharded_weights(llama, tmp_path):
+    llama.save_pretrained(tmp_path, max_shard_size="40KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 2
+    torch.testing.assert_close(vm.load(tmp_path).trace(IDS).logits, logits_of(llama), atol=1e-5, rtol=0)
+
+
+def test_half_precision_is_computed_in_float32(llama, tmp_path):
+    LlamaForCausalLM.from_pretrained(save(llama, tmp_path), dtype=torch.bfloat16).save_pretrained(tmp_path / "half")
+    model = vm.load(tmp_path / "half")
+    known = LlamaForCausalLM.from_pretrained(tmp_path / "half", dtype=torch.float32)
+    torch.testing.assert_close(model.trace(IDS).logits, logits_of(known), atol=1e-5, rtol=0)
+    assert model.config.precision == "stored as bfloat16, computed in float32"
+    assert model.trace(IDS).q(0).dtype == torch.float32
+
+
+def save(library, folder):
+    library.save_pretrained(folder / "whole")
+    return folder / "whole"
+
+
+@torch.inference_mode()
+def test_a_model_without_an_unembedding(tmp_path):
+    torch.manual_seed(1)
+    bare = LlamaModel(LlamaConfig(**SIZES, initializer_range=0.2)).eval()
+    bare.save_pretrained(tmp_path)
+    model = vm.load(tmp_path)
+    trace = model.trace(IDS)
+    torch.testing.assert_close(trace["final_norm"], bare(torch.tensor([IDS])).last_hidden_state[0], atol=1e-5, rtol=0)
+    assert not model.config.has_unembedding
+    with pytest.raises(vm.VizError, match="predicts none"):
+        _ = trace.logits
+
+
+def rewrite(folder, change):
+    tensors = load_file(folder / WEIGHTS)
+    change(tensors)
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def test_a_missing_tensor_is_named(folder):
+    rewrite(folder, lambda tensors: tensors.pop("model.layers.1.self_attn.k_proj.weight"))
+    with pytest.raises(vm.CheckpointError, match=r"model\.layers\.1\.self_attn\.k_proj\.weight' is missing"):
+        vm.load(folder)
+
+
+def test_a_misshapen_tensor_is_named(folder):
+    rewrite(folder, lambda tensors: tensors.update({"model.norm.weight": torch.ones(63)}))
+    with pytest.raises(vm.CheckpointError, match=r"model\.norm\.weight.*63.*64"):
+        vm.load(folder)
+
+
+def test_a_number_that_is_none_is_found(folder):
+    rewrite(folder, lambda tensors: tensors["model.layers.0.mlp.up_proj.weight"].view(-1)[7:8].fill_(torch.nan))
+    with pytest.raises(vm.CheckpointError, match=r"mlp\.up_proj\.weight'.*other than finite"):
+        vm.load(folder)
+
+
+def test_a_file_that_was_cut_off(folder):
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(vm.CheckpointError, match="cannot be read"):
+        vm.load(folder)
+
+
+def test_weights_are_never_unpickled(folder):
+    torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(vm.CheckpointError, match=r"pytorch_model\.bin, a format that can run code"):
+        vm.load(folder)
+    (folder / "pytorch_model.bin").unlink()
+    with pytest.raises(vm.CheckpointError, match="no weights"):
+        vm.load(folder)
+
+
+def change_config(folder, **values):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | values))
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"model_type": "llama9"}, "none that transformers .* can read"),
+        ({"hidden_size": None}, "hidden_size is missing"),
+        ({"num_attention_heads": 5}, "cannot"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantized by gptq"),
+        ({"auto_map": {"AutoModelForCausalLM": "evil.Model"}, "model_type": "evil"}, "cannot|can read"),
+    ],
+)
+def test_a_config_that_cannot_be_used(values, sentence, folder):
+    change_config(folder, **values)
+    (folder / "evil.py").write_text("raise SystemExit('code of a model was run')")
+    with pytest.raises(vm.CheckpointError, match=sentence):
+        vm.load(folder)
+
+
+def write_gguf(path, library):
+    """The model as llama.cpp keeps it: its names, and the rows of q and k permuted for neighbouring pairs."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("small")
+    writer.add_block_count(2)
+    writer.add_context_length(32)
+    writer.add_embedding_length(64)
+    writer.add_feed_forward_length(96)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(library.config.rms_norm_eps)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(67)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(["<s>", "</s>", "Ġ", "ĠA", *(chr(ord("!") + place) for place in range(63))])
+    writer.add_token_types([3, 3, *[1] * 65])
+    writer.add_token_merges(["Ġ A"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    names = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
+             "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
+             "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+             "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}  # fmt: skip
+    for name, tensor in library.state_dict().items():
+        numbers = tensor.numpy()
+        for heads, letter in ((4, "q_proj"), (2, "k_proj")):
+            if letter in name:
+                numbers = numbers.reshape(heads, 2, -1, 64).swapaxes(1, 2).reshape(numbers.shape)
+        name = name.replace("model.layers.", "blk.")
+        for theirs, ours in names.items():
+            name = name.replace(theirs, ours)
+        writer.add_tensor(name, np.ascontiguousarray(numbers))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def test_gguf_loads_and_converts(llama, tmp_path):
+    path = tmp_path / "small.gguf"
+    write_gguf(path, llama)
+    assert is_hub(path)
+    assert is_hub(tmp_path)
+    model = vm.load(path)
+    torch.testing.assert_close(model.trace(IDS).logits, logits_of(llama), atol=1e-5, rtol=0)
+    assert model.tokenizer.token_bytes(2) == b" "
+    assert model.end_tokens == {1}
+    convert_gguf(path, tmp_path / "converted")
+    converted = vm.load(tmp_path / "converted")
+    assert torch.equal(converted.trace(IDS).logits, model.trace(IDS).logits)
+    assert converted.encode("B A!") == model.encode("B A!") == [37, 3, 4]
+    AutoModelForCausalLM.from_pretrained(tmp_path / "converted")  # the library reads it too
+
+
+def test_a_gguf_file_that_was_cut_off(tmp_path):
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF\x03\x00\x00\x00")
+    with pytest.raises(vm.CheckpointError, match=r"broken\.gguf is no whole GGUF file"):
+        vm.load(tmp_path / "broken.gguf")

@@ -1,0 +1,1 @@
+"""Experiments behind common claims on Transformers: one module a claim, each giving the numbers that answer it."""

@@ -1,0 +1,42 @@
+"""Is a head one human concept? What one head does, measured on several texts."""
+
+from collections.abc import Sequence
+
+import torch
+
+from viz_model.measures import head_measures
+from viz_model.model import Model
+from viz_model.trace import Trace
+
+MEASURES = ("previous", "first", "itself", "again")
+
+
+def pattern_scores(trace: Trace, layer: int, head: int) -> dict[str, float]:
+    """Mean weights of a head over the queries of a pass.
+
+    previous, first, itself: as `measures.head_measures`. again: on the token after an earlier copy of the query's own
+    token, over the queries that have one (Olsson et al. 2022, "In-context Learning and Induction Heads"); NaN where no
+    token comes again.
+    """
+    weights = trace.weights(layer, head)
+    measured = {name: float(value) for name, value in head_measures(weights).items()}
+    after = _after_earlier_copies(trace.ids)
+    shares = [float(weights[query, keys].sum()) for query, keys in after.items()]
+    measured["again"] = sum(shares) / len(shares) if shares else float("nan")
+    return {name: measured[name] for name in MEASURES}
+
+
+def scores_over_texts(model: Model, texts: Sequence[str], layer: int, head: int) -> list[dict[str, float]]:
+    """`pattern_scores` of each text; PromptError for one that the model cannot read."""
+    with torch.inference_mode():
+        return [pattern_scores(model.trace(text), layer, head) for text in texts]
+
+
+def _after_earlier_copies(ids: Sequence[int]) -> dict[int, list[int]]:
+    """Query -> the keys that come right after an earlier token of the same id, and before the query."""
+    found = {}
+    for query, token in enumerate(ids):
+        keys = [place + 1 for place in range(query - 1) if ids[place] == token]
+        if keys:
+            found[query] = keys
+    return found

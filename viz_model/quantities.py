@@ -1,0 +1,145 @@
+"""The shape reference: every hook site of a pass with its letters, its formula, and the sizes that it had.
+
+Vaswani et al. 2017, "Attention Is All You Need", §3. Letters and formulas are the contract; the sizes are read off the
+tensors of a real pass, of any host, and a test holds both together.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from viz_model.hooks import capture
+from viz_model.model import Model
+from viz_model.nodes import local_name
+from viz_model.trace import Trace
+
+GROUPS = ("Into the stream", "Attention", "Feed-forward", "Out of the stream")
+
+_STREAM, _QUERIES, _KEYS, _CELLS = ("B", "T", "C"), ("B", "H", "T", "D"), ("B", "G", "S", "D"), ("B", "H", "T", "S")
+
+# Local site -> group, what it is, axes of its full shape, formula in LaTeX.
+CONTRACT = {
+    "embed.tokens": (0, "row of each token", _STREAM, r"E[\mathrm{ids}]"),
+    "embed.positions": (0, "row of each position", _STREAM, r"P[0 \ldots T-1]"),
+    "embed": (0, "embedding", _STREAM, r"x = E[\mathrm{ids}] + P"),
+    "resid_pre": (1, "residual stream in", _STREAM, "x"),
+    "norm1": (1, "norm 1", _STREAM, r"\mathrm{norm}_1"),
+    "resid_self": (1, "stream after self-attention", _STREAM, r"x + \mathrm{out}"),
+    "norm_cross": (1, "norm before cross-attention", _STREAM, r"\mathrm{norm}_\times"),
+    "q_pre": (1, "queries, not yet rotated", _QUERIES, r"x\,W_{Q}"),
+    "k_pre": (1, "keys, not yet rotated", _KEYS, r"x\,W_{K}"),
+    "q": (1, "queries", _QUERIES, r"Q = x\,W_{Q}"),
+    "k": (1, "keys", _KEYS, r"K = x\,W_{K}"),
+    "v": (1, "values", _KEYS, r"V = x\,W_{V}"),
+    "raw": (1, "products", _CELLS, r"Q K^{\top}"),
+    "scores": (1, "scores", _CELLS, r"Q K^{\top} / \sqrt{D}"),
+    "capped": (1, "scores after the soft cap c", _CELLS, r"c \tanh(\mathrm{scores} / c)"),
+    "bias": (1, "position bias", _CELLS, "b_{ij}"),
+    "sinks": (1, "one more logit a row, without a value", ("H",), "s_h"),
+    "mask": (1, "mask, booleans", _CELLS, r"M_{ij} \in \{0, -\infty\}"),
+    "weights": (1, "weights", _CELLS, r"A = \mathrm{softmax}(\mathrm{scores} + M)"),
+    "mixed": (1, "mixed values", _QUERIES, "A V"),
+    "out": (1, "attention out", _STREAM, r"\mathrm{concat}(A V)\,W_O"),
+    "resid_mid": (2, "stream midway", _STREAM, r"x + \mathrm{out}"),
+    "norm2": (2, "norm 2", _STREAM, r"\mathrm{norm}_2"),
+    "ffn.hidden": (2, "hidden", ("B", "T", "F"), r"\varphi(x\,W_1)"),
+    "ffn.out": (2, "feed-forward out", _STREAM, r"\mathrm{hidden}\;W_2"),
+    "resid_post": (2, "residual stream out", _STREAM, r"x + \mathrm{out}"),
+    "final_norm": (3, "final norm", _STREAM, r"\mathrm{norm}"),
+    "logits": (3, "logits of the last position", ("B", "V"), r"x_{T-1}\,E^{\top}"),
+}
+ROTATED = {"q": r"Q = R_i\,(x\,W_{Q})", "k": r"K = R_j\,(x\,W_{K})"}  # where the sites before rotation exist
+UNTIED = {"logits": r"x_{T-1}\,W_U"}
+POST_NORM = {
+    "resid_self": r"\mathrm{norm}_1(x + \mathrm{out})",
+    "resid_mid": r"\mathrm{norm}(x + \mathrm{out})",
+    "resid_post": r"\mathrm{norm}_2(x + \mathrm{out})",
+    "final_norm": "x",
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One tensor of a pass: its hook site, what it is, its axes ("1" where it is shared by all) and sizes."""
+
+    site: str
+    group: str
+    title: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    formula: str
+
+    @property
+    def count(self) -> int:
+        """How many numbers it holds."""
+        return prod(self.shape)
+
+
+def letters(trace: Trace) -> dict[str, int]:
+    """The number of each letter in this pass, seen through the trace's part; F only where it is known."""
+    config = trace.config
+    numbers = {
+        "B": 1,
+        "T": trace.length,
+        "S": trace.key_length,
+        "C": config.d_model,
+        "H": config.n_heads,
+        "G": config.n_kv_heads,
+        "D": config.d_head,
+        "L": trace.n_layers,
+        "V": config.vocab_size,
+        "F": config.d_ff,
+    }
+    return {letter: number for letter, number in numbers.items() if number is not None}
+
+
+@torch.inference_mode()
+def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
+    """Every tensor of the pass around the blocks and in one of them, in the order of the contract.
+
+    The pass is run once more, for a trace does not hold all of it.
+    """
+    config, numbers = trace.config, letters(trace)
+    stack, block = config.stack_name(trace.part), config.block_name(trace.part, layer)
+    attention = config.attention_name(trace.part, layer)
+    names = [f"{stack}embed", f"{stack}embed.*", f"{block}.*", f"{stack}final_norm", "logits"]
+    prompt, target = (trace.source, trace.read.ids) if trace.source else (trace.read, None)
+    with capture(optional=names) as found:
+        model.trace(list(prompt.ids), target=target if target is None else list(target))
+    rows = []
+    for site, tensor in found.items():
+        local = local_name(site.removeprefix(stack))
+        kind, _, of_attention = local.partition(".")
+        if kind in ("attn", "cross"):
+            if not site.startswith(attention):
+                continue  # the block's other attention
+            local = of_attention
+        if local in CONTRACT:
+            rows.append(_quantity(site, local, tuple(tensor.shape), numbers, _formula(config, local, found)))
+    order = list(CONTRACT)
+    return sorted(rows, key=lambda row: order.index(_local(row.site, stack)))
+
+
+def _local(site: str, stack: str) -> str:
+    return local_name(site.removeprefix(stack)).removeprefix("attn.").removeprefix("cross.")
+
+
+def _quantity(site: str, local: str, shape: tuple[int, ...], numbers: dict[str, int], formula: str) -> Quantity:
+    group, title, axes, _ = CONTRACT[local]
+    axes = axes[len(axes) - len(shape) :]  # a mask may come without the axes that share it
+    named = tuple(
+        letter if numbers.get(letter) == size else str(size) for letter, size in zip(axes, shape, strict=True)
+    )
+    return Quantity(site, GROUPS[group], title, named, shape, formula)
+
+
+def _formula(config, local: str, found: dict) -> str:
+    """The contract's formula, or what this model has in its place."""
+    if local in ROTATED and any(site.endswith(f".{local}_pre") for site in found):
+        return ROTATED[local]
+    if local in UNTIED and not config.tied_unembedding:
+        return UNTIED[local]
+    if local in POST_NORM and config.norm_place == "post":
+        return POST_NORM[local]
+    return CONTRACT[local][3]

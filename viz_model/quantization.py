@@ -1,0 +1,276 @@
+"""A model with quantized weights beside the one it came from: what is stored, what it costs, how far it is off.
+
+The twin shares everything with the model but the chosen linear layers of its blocks, so it costs what the quantized
+weights take. Schemes: see `quantized_matrix` and `quantized_linear`.
+"""
+
+import copy
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from viz_model.errors import VizError
+from viz_model.hooks import capture
+from viz_model.model import Model
+from viz_model.quantized_linear import DequantizingProduct, MixedInt8Product, is_linear, matrix_of
+from viz_model.quantized_matrix import Int8Rows, NF4Blocks, QuantizedMatrix
+from viz_model.sharing import sharing_copy
+from viz_model.trace import Trace
+
+INT8, LLM_INT8, NF4 = "int8", "LLM.int8", "NF4"
+SCHEMES = (INT8, LLM_INT8, NF4)
+ALL, ATTENTION, FEED_FORWARD, ONE_LAYER = "all", "attention", "feed-forward", "one layer"
+WHICH = (ALL, ATTENTION, FEED_FORWARD, ONE_LAYER)
+THRESHOLD = 6.0  # of LLM.int8, §3.2
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is quantized, and how.
+
+    scheme: of `SCHEMES`; "int8" rounds the weights alone, "LLM.int8" what enters them too, but for the columns that
+    hold a number of at least `threshold`. which: of `WHICH`; layer, stack: the one, where it is one layer.
+    """
+
+    scheme: str = NF4
+    which: str = ALL
+    layer: int = 0
+    stack: str = ""
+    threshold: float = THRESHOLD
+
+    def __post_init__(self):
+        if self.scheme not in SCHEMES or self.which not in WHICH:
+            raise VizError(f"There is no quantization {self.scheme!r} of {self.which!r}.")
+        if not 0 < self.threshold < math.inf:
+            raise VizError(f"The threshold of outliers is {self.threshold}; it must be a number greater than 0.")
+
+    def takes(self, place: "Place") -> bool:
+        """Whether the linear layer at this place is quantized."""
+        if self.which == ONE_LAYER:
+            return (place.layer, place.stack) == (self.layer, self.stack)
+        return self.which == ALL or place.is_attention == (self.which == ATTENTION)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a linear layer of a block stands: its full name, "encoder", "decoder" or "" for one stack, the layer."""
+
+    name: str
+    stack: str
+    layer: int
+    is_attention: bool
+
+    @property
+    def local(self) -> str:
+        """Its name within the block, as "attn.query"."""
+        return self.name.split(f".{self.layer}.", 1)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedTensor:
+    """One matrix before and after: `before` (R,N), shared with the model, and `after`, as it is stored.
+
+    norm: ‖W‖ (Frobenius); relative_error: ‖Ŵ − W‖ / ‖W‖; largest_error: the largest |ŵ − w|.
+    """
+
+    place: Place
+    before: Tensor
+    after: QuantizedMatrix
+    norm: float
+    relative_error: float
+    largest_error: float
+
+    @property
+    def bytes_before(self) -> int:
+        return self.before.nbytes
+
+    @property
+    def bytes_after(self) -> int:
+        """Codes and constants."""
+        return self.after.code_bytes + self.after.constant_bytes
+
+    @property
+    def bits_per_weight(self) -> float:
+        return 8 * self.bytes_after / self.before.numel()
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """A model's twin, and every matrix of it that was quantized, by full name."""
+
+    choice: Choice
+    model: Model
+    tensors: dict[str, QuantizedTensor]
+
+    @property
+    def n_weights(self) -> int:
+        return sum(tensor.before.numel() for tensor in self.tensors.values())
+
+    @property
+    def bytes_before(self) -> int:
+        """Bytes of the matrices as the model holds them."""
+        return sum(tensor.bytes_before for tensor in self.tensors.values())
+
+    @property
+    def bytes_after(self) -> int:
+        """Bytes of codes and constants."""
+        return sum(tensor.bytes_after for tensor in self.tensors.values())
+
+    @property
+    def relative_error(self) -> float:
+        """‖W − Ŵ‖ / ‖W‖ over all of them together."""
+        errors = math.hypot(*(tensor.relative_error * tensor.norm for tensor in self.tensors.values()))
+        return errors / (math.hypot(*(tensor.norm for tensor in self.tensors.values())) or 1.0)
+
+
+def places(transformer) -> list[Place]:
+    """Every linear layer of the blocks, in their order.
+
+    A block is a member of a list of modules, as in our skeleton and in the models of `transformers`; its attention is
+    what stands within a module whose class says so.
+    """
+    modules = dict(_modules(transformer).named_modules())
+    stacks = {"encoder", "decoder"} if transformer.config.layout == "encoder-decoder" else set()
+    return [
+        place
+        for name, module in modules.items()
+        if is_linear(module) and (place := _place(name, modules, stacks)) is not None
+    ]
+
+
+@torch.inference_mode()
+def quantize(model: Model, choice: Choice, progress: Callable[[float], None] | None = None) -> Quantized:
+    """The twin of a model under this choice. The model itself is left as it is.
+
+    progress: called with the share that is done after each matrix; what it raises ends the work.
+    Raises VizError where the model has no linear layer that was chosen.
+    """
+    chosen = [place for place in places(model.transformer) if choice.takes(place)]
+    if not chosen:
+        raise VizError(f"{model.name} has no {choice.which} weights in its blocks. Choose others to quantize.")
+    own = isinstance(model.transformer, nn.Module)
+    twin = sharing_copy(model.transformer) if own else model.transformer.sharing_copy()
+    linears = {place: _modules(twin).get_submodule(place.name) for place in chosen}
+    total, done, tensors = sum(linear.weight.numel() for linear in linears.values()), 0, {}
+    for place, linear in linears.items():
+        tensor = _quantized_tensor(place, matrix_of(linear), choice.scheme)
+        # The module stays where it is, with the hooks and facts that others have put on it; its product is another.
+        if choice.scheme == LLM_INT8:
+            linear.forward = MixedInt8Product(tensor.after, linear.bias, tensor.before, place.name, choice.threshold)
+        else:
+            linear.forward = DequantizingProduct(tensor.after, linear.bias)
+        tensors[place.name] = tensor
+        done += tensor.before.numel()
+        if progress is not None:
+            progress(done / total)
+    model = copy.copy(model)
+    model.transformer = twin
+    return Quantized(choice, model, tensors)
+
+
+class Twins:
+    """The twins that were made, by model and choice: of each model the latest `most`. Safe to be used by any thread.
+
+    They go when the model goes.
+    """
+
+    def __init__(self, most: int = 2):
+        self._most = most
+        self._made: WeakKeyDictionary[Model, dict[Choice, Quantized]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def made(self, model: Model, choice: Choice) -> bool:
+        """Whether it is there, so that `get` takes no time."""
+        return choice in self._made.get(model, {})
+
+    def get(self, model: Model, choice: Choice, progress: Callable[[float], None] | None = None) -> Quantized:
+        """The twin of this model under this choice, made where it is not there; see `quantize`."""
+        with self._lock:
+            twins = self._made.setdefault(model, {})
+            twin = twins.pop(choice, None)
+            if twin is None:
+                while len(twins) >= self._most:  # room is made first
+                    del twins[next(iter(twins))]
+                twin = quantize(model, choice, progress)
+            twins[choice] = twin  # the one that was asked for last comes last
+            return twin
+
+
+def trace_quantized(quantized: Quantized, trace: Trace) -> tuple[Trace, dict[str, Tensor]]:
+    """The same pass as that of `trace`, by the twin, and what entered its int8 matrices.
+
+    Of the latter the largest absolute value of each column, (N,) by the full name of the matrix; those that reach the
+    threshold are the outliers of this pass. None but for LLM.int8.
+    """
+    if quantized.choice.scheme != LLM_INT8:
+        return _same_pass(quantized.model, trace), {}
+    with capture("*.largest") as found:
+        twins = _same_pass(quantized.model, trace)
+    return twins, {name.removesuffix(".largest"): largest for name, largest in found.items()}
+
+
+def outlier_bytes(quantized: Quantized, largest: dict[str, Tensor]) -> int:
+    """What the outlier columns of a pass take in 16 bits, beside their int8 codes."""
+    return sum(
+        2 * len(quantized.tensors[name].before) * int((values >= quantized.choice.threshold).sum())
+        for name, values in largest.items()
+    )
+
+
+def _same_pass(model: Model, trace: Trace) -> Trace:
+    own = {part: None if name == trace.config.mask_of(part) else name for part, name in trace.mask_names.items()}
+    if trace.source is None:
+        twins = model.trace(trace.read.ids, mask=own)
+    else:
+        twins = model.trace(trace.source.ids, mask=own, target=trace.read.ids)
+    return twins.of(trace.part)
+
+
+def weight_bytes(transformer) -> int:
+    """Bytes of all parameters of a model; tied ones count once."""
+    return sum(parameter.nbytes for parameter in _modules(transformer).parameters())
+
+
+def block_weights(transformer) -> int:
+    """How many numbers are in the linear layers of all blocks."""
+    modules = _modules(transformer)
+    return sum(modules.get_submodule(place.name).weight.numel() for place in places(transformer))
+
+
+def _modules(transformer) -> nn.Module:
+    """The modules of a host: our own is one itself, one of the transformers library has them in it."""
+    return transformer if isinstance(transformer, nn.Module) else transformer.model
+
+
+def _place(name: str, modules: dict[str, nn.Module], stacks: set[str]) -> Place | None:
+    """What its name and the modules around it say of a linear layer; None outside the blocks."""
+    words = name.split(".")
+    around = [modules[".".join(words[:end])] for end in range(1, len(words))]
+    lists = [end for end, module in enumerate(around, 1) if isinstance(module, nn.ModuleList)]
+    if not lists:
+        return None
+    return Place(
+        name=name,
+        stack=next((word for word in words if word in stacks), ""),
+        layer=int(words[lists[0]]),
+        is_attention=any("attention" in type(module).__name__.lower() for module in around),
+    )
+
+
+def _quantized_tensor(place: Place, before: Tensor, scheme: str) -> QuantizedTensor:
+    after = NF4Blocks.of(before) if scheme == NF4 else Int8Rows.of(before)
+    error = after.dequantized() - before
+    norm = before.float().norm().item()
+    return QuantizedTensor(
+        place=place,
+        before=before,
+        after=after,
+        norm=norm,
+        relative_error=error.norm().item() / (norm or 1.0),
+        largest_error=error.abs().max().item(),
+    )

@@ -1,0 +1,181 @@
+"""What training asks of the prompt: each position's target, loss and rank; and one pass beside decode steps."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+import viz_model as vm
+from viz_model.targets import (
+    Targets,
+    expected,
+    hidden_token_targets,
+    next_token_targets,
+    one_pass_seconds,
+    step_by_step,
+)
+from viz_ui.components.token_targets import TokenTarget, token_targets
+from viz_ui.state import choose
+from viz_ui.text import labels, number, plain, shown
+from viz_ui.view import View
+
+LARGEST_SEED = 9999
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """A row as the model reads it, what was asked of it, and the words for that."""
+
+    trace: vm.Trace
+    targets: Targets
+    words: str
+
+
+def draw_asked(view: View) -> None:
+    """The row with its targets; below it what was expected at the chosen position, and the cost of asking."""
+    try:
+        exercise = _exercise(view)
+    except vm.VizError as error:
+        st.info(str(error), icon=":material/edit:")
+        return
+    trace, targets, vocabulary = exercise.trace, exercise.targets, view.model.config.vocab_size
+    right, blind = int((targets.ranks == 1).sum()), math.log(vocabulary)
+    st.markdown(
+        f"{exercise.words} **{len(targets):,}** asked in one pass: mean loss **{number(targets.loss, 3)} nats** "
+        f"(a blind guess: ln {vocabulary:,} = {number(blind, 3)}); the likeliest token was right **{right:,}** times."
+    )
+    position = min(view.query, trace.length - 1)
+    token_targets(
+        row_of(view.model, exercise),
+        blind=blind,
+        position=position,
+        key="targets",
+        on_pick=lambda at: choose(query=at, **{"part": "decoder"} if view.part == "encoder" else {}),
+    )
+    left, other = st.columns(2, gap="large")
+    with left:
+        _draw_expected(view.model, exercise, position)
+    with other:
+        _draw_costs(view, trace, len(targets))
+
+
+def _exercise(view: View) -> Exercise:
+    """What training asks of a model of this layout."""
+    model = view.model
+    if model.config.layout == "encoder-only":
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            seed = st.number_input("Hide other tokens", 0, LARGEST_SEED, 0, key="hide", bind="query-params", width=150)
+        trace, targets = hidden_token_targets(model, view.prompt, seed)
+        words = (
+            f"{plain(model.name)} reads in both directions, so next tokens would be no question: about 15 % of the "
+            "tokens are **hidden** and asked for, most behind the mask token, some behind another one or none."
+        )
+        if not view.trace.own_mask:
+            words += " The mask in the sidebar does not apply here."
+        return Exercise(trace, targets, words)
+    trace = view.trace.of(model.config.self_part)
+    words = "Every token is asked for **the token after it**: the targets are the prompt, shifted by one."
+    if model.has_source:
+        words = "The decoder reads the right tokens so far, and is asked for **the next one**."
+        if view.target is None:
+            words += " Here it wrote them itself; type a target in the sidebar."
+    if trace.mask_name != model.config.mask:
+        words += " :orange[Under this mask a query may read its own target, so the losses measure nothing.]"
+    return Exercise(trace, next_token_targets(trace), words)
+
+
+def row_of(model: vm.Model, exercise: Exercise) -> list[TokenTarget]:
+    """One cell a position, as the component draws it."""
+    trace, targets = exercise.trace, exercise.targets
+    names = labels(trace.token_bytes)
+    row = [TokenTarget(name) for name in names]
+    is_hidden = model.config.layout == "encoder-only"
+    right, best = (model.token_bytes(ids.tolist()) for ids in (targets.ids, targets.best))
+    for n, position in enumerate(targets.positions.tolist()):
+        place = position if is_hidden else position + 1
+        row[position] = TokenTarget(
+            read=names[position],
+            target=f"{place} {shown(right[n])}",
+            loss=targets.losses[n].item(),
+            rank=int(targets.ranks[n]),
+            best=shown(best[n]),
+            hidden=is_hidden,
+        )
+    return row
+
+
+def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
+    """The likeliest tokens at the chosen position, and where the target stands among them."""
+    trace, targets = exercise.trace, exercise.targets
+    st.subheader("What was expected there")
+    asked = np.flatnonzero(targets.positions.numpy() == position)
+    if not len(asked):
+        st.caption("Nothing is asked at this position. Choose another one above.")
+        return
+    [n] = asked
+    target, loss, rank = int(targets.ids[n]), targets.losses[n].item(), int(targets.ranks[n])
+    name = plain(shown(model.token_bytes([target])[0]))
+    st.markdown(
+        f"At **{plain(labels(trace.token_bytes)[position])}** the target is **{name}**: "
+        f"−ln {number(math.exp(-loss), 3)} = **{number(loss)} nats**, rank **{rank:,}**."
+    )
+    likeliest = expected(trace, position)
+    ranks = [*range(1, len(likeliest) + 1)]
+    if target not in [token for token, _ in likeliest]:
+        likeliest, ranks = [*likeliest, (target, math.exp(-loss))], [*ranks, rank]
+    table = pd.DataFrame(
+        {
+            "rank": ranks,
+            "token": [shown(piece) for piece in model.token_bytes([token for token, _ in likeliest])],
+            "probability": [share for _, share in likeliest],
+            "target": ["◀ target" if token == target else "" for token, _ in likeliest],
+        }
+    )
+    bar = st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, format="%.4g")
+    st.dataframe(table, hide_index=True, key="expected", column_config={"probability": bar})
+
+
+def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
+    """One pass of training beside one step of decoding; and both done, on a click."""
+    if view.model.config.layout == "encoder-only":
+        st.subheader("What one pass teaches")
+        st.markdown(
+            f"A pass over these {trace.length:,} tokens teaches **{asked:,}** of them, those that were hidden. A model "
+            f"that reads from left to right learns from all {trace.length - 1:,} next tokens of the same row. There "
+            "are no decode steps: this model has no next token."
+        )
+        return
+    st.subheader("One pass, and one decode step")
+    rows = {
+        "tokens read": (f"{asked:,} at once", "1, over a cache"),
+        "questions answered": (f"{asked:,}", "1"),
+        "the right answer": ("known: the next tokens", "unknown: it is drawn"),
+        "what is learned": (f"the mean of {asked:,} losses, one backward pass", "nothing"),
+    }
+    st.table(pd.DataFrame(rows, index=["a pass of training", "a decode step"]).T)
+    if view.model.config.layout != "decoder-only":
+        st.caption("Choose a decoder-only model to do both and compare.")
+        return
+    if st.button("Do both, and compare the losses", key="compare_steps", icon=":material/timer:"):
+        _compare(view)
+
+
+def _compare(view: View) -> None:
+    ids = view.trace.ids
+    one_pass_seconds(view.model, ids[:-1])  # the first pass of a length is slower
+    seconds, losses, steps = one_pass_seconds(view.model, ids[:-1]), [], 0.0
+    own = view.under(view.own_mask)
+    place = st.empty()
+    for n, step in enumerate(step_by_step(view.model, ids)):
+        losses.append(step.loss)
+        steps += step.seconds
+        if n % 16 == 0:
+            place.progress((n + 1) / (len(ids) - 1), "A token a step …")
+    difference = np.abs(np.array(losses) - next_token_targets(own).losses.numpy()).max()
+    place.markdown(
+        f"One pass: **{number(seconds * 1e3, 3)} ms**. {len(losses):,} steps: **{number(steps * 1e3, 3)} ms**. "
+        f"Their losses differ by **{number(difference, 2)}** at most: under the causal mask one pass asks exactly what "
+        "decoding would, all at once."
+    )

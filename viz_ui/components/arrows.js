@@ -1,0 +1,12 @@
+// Arrows of diagrams: thin ones, and the thick grey one of the residual stream (arrows.css).
+
+/** A line with an arrow's head at its end. */
+function arrow(points, isStream) {
+  const line = drawn("polyline", { points: points.map((point) => point.join(",")).join(" ") });
+  line.setAttribute("class", isStream ? "stream-line" : "flow");
+  const [[fromX, fromY], [x, y]] = points.slice(-2), angle = Math.atan2(y - fromY, x - fromX) * (180 / Math.PI);
+  const head = drawn("path", { d: isStream ? "M 0 0 L -9 -6 L -9 6 Z" : "M 0 0 L -7 -4 L -7 4 Z" });
+  head.setAttribute("transform", `translate(${x} ${y}) rotate(${angle})`);
+  head.setAttribute("class", isStream ? "stream-head" : "head");
+  return [line, head];
+}

@@ -1,0 +1,113 @@
+// Pairs of numbers as clocks: the arms of the query and the key, turned by their positions.
+
+const RIM = 46; // of a viewBox of 100, with the middle at 0
+
+/** A pair at two positions: both arms after their turn, the angle between them, and what it adds to q · k. */
+function turnedPair({ query, key, theta }, queryPosition, keyPosition) {
+  const q = turned(query, queryPosition * theta), k = turned(key, keyPosition * theta);
+  return { q, k, product: q[0] * k[0] + q[1] * k[1] };
+}
+
+function turned([x, y], angle) {
+  const cos = Math.cos(angle), sin = Math.sin(angle);
+  return [x * cos - y * sin, y * cos + x * sin];
+}
+
+const lengthOf = ([x, y]) => Math.hypot(x, y);
+const directionOf = ([x, y]) => Math.atan2(y, x);
+
+/** An arm from the middle; on the screen y goes down, in the plane of a pair up. */
+function placeArm(line, [x, y], unit) {
+  line.setAttribute("x2", x * unit);
+  line.setAttribute("y2", -y * unit);
+}
+
+/** A dot on the rim shows the direction of an arm that is too short to be seen. */
+function placeDot(dot, arm) {
+  const angle = directionOf(arm);
+  dot.setAttribute("cx", RIM * Math.cos(angle));
+  dot.setAttribute("cy", -RIM * Math.sin(angle));
+}
+
+function face(parts) {
+  const node = drawn("svg", { viewBox: "-50 -50 100 100", "aria-hidden": "true" });
+  node.append(drawn("circle", { r: RIM, class: "rim" }), ...parts);
+  return node;
+}
+
+const arm = (role, more = "") => drawn("line", { class: `arm ${role} ${more}` });
+
+/** One of the small clocks: a button that chooses its pair. */
+class Clock {
+  constructor(index, choose) {
+    this.parts = { k: arm("key"), q: arm("query") };
+    this.dots = { k: drawn("circle", { r: 4, class: "key" }), q: drawn("circle", { r: 4, class: "query" }) };
+    this.node = element("button", "clock");
+    this.node.type = "button";
+    this.node.value = index;
+    this.node.onclick = () => choose(index);
+    this.words = element("span", "number");
+    const name = element("span", "name small", `pair ${index}`);
+    this.node.append(name, face([...Object.values(this.dots), ...Object.values(this.parts)]), this.words);
+  }
+
+  show(now, { unit, chosen, isNew, index }) {
+    for (const which of ["q", "k"]) {
+      placeArm(this.parts[which], now[which], unit);
+      placeDot(this.dots[which], now[which]);
+    }
+    setText(this.words, formatNumber(now.product, 3));
+    this.node.classList.toggle("new-angle", isNew);
+    this.node.ariaPressed = String(chosen);
+    this.node.tabIndex = chosen ? 0 : -1;
+    const untrained = isNew ? ", at an angle that no trained distance has" : "";
+    this.node.ariaLabel = `Pair ${index} adds ${formatNumber(now.product, 3)}${untrained}`;
+  }
+}
+
+/** The chosen pair, large: arms before and after the turn, the angle between them, and its arithmetic. */
+class LargeClock {
+  constructor() {
+    this.node = element("section", "large");
+    this.title = element("div", "title");
+    this.before = { k: arm("key", "before"), q: arm("query", "before") };
+    this.after = { k: arm("key"), q: arm("query") };
+    this.between = drawn("path", { class: "between" });
+    const axes = [drawn("line", { x1: -RIM, x2: RIM, class: "axis" }), drawn("line", { y1: -RIM, y2: RIM, class: "axis" })];
+    this.picture = face([...axes, this.between, ...Object.values(this.before), ...Object.values(this.after)]);
+    this.lines = element("div", "lines");
+    this.node.append(this.title, this.picture, this.lines);
+  }
+
+  show(pair, now, index, queryPosition, keyPosition) {
+    const { numbers: [first, second], theta, query, key } = pair;
+    const radius = Math.max(lengthOf(query), lengthOf(key)) || 1;
+    setText(this.title, `Pair ${index}: numbers ${first} (→) and ${second} (↑)`);
+    placeArm(this.before.q, query, RIM / radius);
+    placeArm(this.before.k, key, RIM / radius);
+    placeArm(this.after.q, now.q, RIM / radius);
+    placeArm(this.after.k, now.k, RIM / radius);
+    const angle = this.showAngle(now);
+    const turn = (name, position, className) =>
+      element("div", className, `${name} turned by ${position} · θ = ${formatNumber(position * theta, 4)} rad`);
+    const sizes = `${formatNumber(lengthOf(query), 3)} · ${formatNumber(lengthOf(key), 3)}`;
+    this.lines.replaceChildren(
+      element("div", "small", "dashed: before the turn"),
+      element("div", "", `θ = ${formatNumber(theta)} rad: one turn in ${formatNumber((2 * Math.PI) / theta)} tokens`),
+      turn("q", queryPosition, "query"),
+      turn("k", keyPosition, "key"),
+      element("div", "weights", `|q| · |k| · cos ${formatNumber((angle * 180) / Math.PI, 3)}° = ${sizes} · `
+        + `${formatNumber(Math.cos(angle), 3)} = ${formatNumber(now.product)}`),
+    );
+    this.picture.lastChild.classList.toggle("none", !lengthOf(query));
+  }
+
+  /** The arc from the key's arm to the query's, the short way; gives its angle. */
+  showAngle({ q, k }) {
+    const from = directionOf(k), whole = directionOf(q) - from;
+    const angle = Math.atan2(Math.sin(whole), Math.cos(whole)), r = 16;
+    const at = (a) => `${r * Math.cos(a)} ${-r * Math.sin(a)}`;
+    this.between.setAttribute("d", `M ${at(from)} A ${r} ${r} 0 0 ${angle > 0 ? 0 : 1} ${at(from + angle)}`);
+    return angle;
+  }
+}

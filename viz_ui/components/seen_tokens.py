@@ -1,0 +1,44 @@
+"""The tokens of a prompt as rows of buttons, one row a reader of them: what it sees, the blank, what it cannot see.
+
+seen_tokens(labels, [Row("tiny-bert", blank=3, seen_until=14), Row("tiny-gpt", blank=3, seen_until=3)],
+            key="seen", on_pick=lambda token: ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import streamlit as st
+
+from viz_ui.colours import role_css
+from viz_ui.components.packing import pack, read_assets
+
+_component = st.components.v2.component(
+    "viz.seen_tokens",
+    html='<div class="seen-tokens"></div>',
+    css=role_css() + read_assets("shared.css", "seen_tokens.css"),
+    js=read_assets("shared.js", "walk.js", "seen_tokens.js"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A reader: its name and words, which token is the blank, and before which token it stops seeing."""
+
+    title: str
+    words: str
+    blank: int
+    seen_until: int
+
+
+def seen_tokens(tokens: Sequence[str], rows: Sequence[Row], *, key: str, on_pick: Callable[[int], None]) -> None:
+    """Draw them. tokens: one ready-made string each. on_pick: called with the number of a clicked token."""
+
+    def picked() -> None:
+        token = st.session_state[key].get("pick")
+        if type(token) is int and 0 <= token < len(tokens):
+            on_pick(token)
+
+    header = {"tokens": list(tokens), "rows": [asdict(row) for row in rows]}
+    _component(data=pack(header), key=key, on_pick_change=picked)

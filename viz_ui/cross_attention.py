@@ -1,0 +1,170 @@
+"""Cross-attention: which letters of a written date the decoder reads when it writes each digit."""
+
+from datetime import date
+
+import numpy as np
+import streamlit as st
+
+import viz_model as vm
+from viz_model.comparison import likeliest_next
+from viz_model.training.dates import FIELDS, forms_of, split_days, written
+from viz_ui.colours import sequential_lut
+from viz_ui.components.head_grid import head_grid
+from viz_ui.components.panels import Bars, Lines, Matrix, panels
+from viz_ui.layouts import BOTH, FIRST_SOURCE, Example, draw_source, example, example_model
+from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
+from viz_ui.pooling import thumbnails
+from viz_ui.state import clamp
+from viz_ui.text import labels, plain, shown
+from viz_ui.view import current_view
+
+FIRST_DIGIT = 6  # of the month: what a first visitor sees
+
+
+def draw_cross_attention() -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _draw_texts()
+        one = example(BOTH)
+        st.subheader(f"→ {plain(''.join(shown(piece) for piece in one.trace.read.pieces[1:]))}", width="content")
+    trace = one.trace.of("cross")
+    layer, head = _choose_head(one, trace)
+    with st.container(horizontal=True, gap="medium"):
+        with st.container(width=290):
+            _draw_heads(one, trace, layer, head)
+        with st.container(key="cross_side"):
+            _draw_head(one, trace, layer, head)
+    st.caption(
+        "Queries are the decoder’s, keys and values the encoder’s end: Vaswani et al. 2017, §3.2.3; attention "
+        "that aligns two texts: Bahdanau et al. 2015, “Neural Machine Translation by Jointly Learning to Align and "
+        "Translate”, §5.2.1."
+    )
+
+
+def _draw_texts() -> None:
+    """The written date, examples, and one that training never saw."""
+    draw_source()
+    examples = example_model(BOTH).examples or {FIRST_SOURCE: FIRST_SOURCE}
+    st.menu_button(
+        "Examples",
+        list(examples),
+        key="source_example",
+        format_func=plain,
+        on_click=lambda: _take(examples[st.session_state.source_example]),
+        icon=":material/list:",
+    )
+    st.button("Another date", on_click=_take_held_out, icon=":material/casino:", help="One that training never saw.")
+
+
+def _take(text: str) -> None:
+    st.session_state.update(source=text, digit=None, letter=None)
+
+
+def _take_held_out() -> None:
+    random = np.random.default_rng()
+    day: date = split_days()[1][random.integers(len(split_days()[1]))]
+    forms = forms_of(day)
+    _take(written(forms[random.integers(len(forms))], day).text)
+
+
+def _choose_head(one: Example, trace: vm.Trace) -> tuple[int, int]:
+    """Layer and head of cross-attention, and the cell; of this section alone, for the sidebar's belong to its model.
+
+    Before anything is chosen, the head that was measured to read the right letters most.
+    """
+    bound = {"value": None, "bind": "query-params"}
+    highest = {"cross_layer": trace.n_layers, "cross_head": trace.config.n_heads}
+    highest |= {"digit": trace.length, "letter": trace.key_length}
+    with st.container(key="cross_address"):  # not shown: the grid and the matrix are how they are chosen
+        for name, count in highest.items():
+            clamp(name, count - 1)
+            st.number_input(name, 0, count - 1, step=1, key=name, **bound)
+    chosen = st.session_state.cross_layer, st.session_state.cross_head
+    best = np.sum(list(_measured(one.model).values()) or np.zeros((1, trace.n_layers, trace.config.n_heads)), axis=0)
+    first = np.unravel_index(int(best.argmax()), best.shape)
+    if chosen == (None, None):
+        return int(first[0]), int(first[1])
+    return chosen[0] or 0, chosen[1] or 0
+
+
+def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
+    weights = [[trace.weights(n, h).numpy() for h in range(trace.config.n_heads)] for n in range(trace.n_layers)]
+    small, _ = thumbnails(np.array(weights), 0, 1)
+    head_grid(
+        small,
+        None,
+        sequential_lut(),
+        layer=layer,
+        head=head,
+        labels=_notes(one.model, trace.n_layers),
+        key="cross_grid",
+        on_pick=_pick_head,
+    )
+    st.caption(
+        "Weights from 0 to 1. Of a head is noted how much it puts on the letters of the right field, on dates that "
+        "training never saw. Change a letter, or US to UK, and see what each digit reads."
+    )
+
+
+def _measured(model: vm.Model) -> dict[str, np.ndarray]:
+    """How much of each head was found to go to the letters of the right field, on held-out dates: (L,H) each."""
+    tables = {field: model.measured_heads.get(f"{field}_letters") for field in FIELDS}
+    return {} if None in tables.values() else {field: np.array(table) for field, table in tables.items()}
+
+
+def _notes(model: vm.Model, layers: int) -> list[list[str]]:
+    """The same as words of a head, where it is much."""
+    tables = _measured(model)
+    return [
+        [
+            ", ".join(
+                f"{field} {table[layer][head]:.2f}" for field, table in tables.items() if table[layer][head] >= 0.3
+            )
+            for head in range(model.config.n_heads)
+        ]
+        for layer in range(layers)
+    ]
+
+
+def _pick_head(layer: int, head: int) -> None:
+    st.session_state.update(cross_layer=layer, cross_head=head)
+
+
+def _pick_cell(event: dict) -> None:
+    if event["query"] is not None:
+        st.session_state.digit = event["query"]
+    if event["key"] is not None:
+        st.session_state.letter = event["key"]
+
+
+def _draw_head(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
+    weights = trace.weights(layer, head).numpy()
+    digit = min(FIRST_DIGIT, trace.length - 1) if st.session_state.digit is None else st.session_state.digit
+    letter = st.session_state.letter
+    said = one.model.token_bytes(likeliest_next(trace))
+    end = one.model.token_bytes([one.model.end_token])
+    rows = [f"{n} → {'end' if [piece] == end else shown(piece)}" for n, piece in enumerate(said)]
+    matrix = Matrix(
+        "weights",
+        f"Layer {layer}, head {head}: target × source",
+        weights,
+        rows,
+        labels(trace.key_token_bytes),
+        row_axis="digit written",
+        column_axis="letter read",
+        caption=f"softmax(QKᵀ/√D): (T, S) = {weights.shape}, nothing masked",
+        role="weights",
+        rows_are_queries=True,
+        columns_are_keys=True,
+    )
+    panels(
+        [matrix, Lines("lines", "Which digit reads which letter"), Bars("bars", "Row of the digit")],
+        key="cross_panels",
+        selected=(digit, int(weights[digit].argmax()) if letter is None else letter),
+        matrix_width=560 if trace.key_length > 16 else 430,  # a short source's cells would be too tall for the screen
+        list_height=330,
+        on_pick=_pick_cell,
+        on_open=note_opened,
+    )
+    words = f"{one.model.name}, decoder, layer {layer}, head {head}: cross-attention"
+    file_name = f"{one.model.name}_cross_layer{layer}_head{head}_weights"
+    open_noted_matrix(current_view(), {"weights": matrix}, names={"weights": Named(words, file_name)})

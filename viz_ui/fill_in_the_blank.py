@@ -1,0 +1,134 @@
+"""One word left out: what tiny-bert says stood there, beside what tiny-gpt says comes next there."""
+
+import numpy as np
+import streamlit as st
+
+from viz_model.blanks import Guesses, blank_bits, compare_guesses, with_blank
+from viz_model.depth import next_token_bits
+from viz_ui.colours import ROLES
+from viz_ui.components.seen_tokens import Row, seen_tokens
+from viz_ui.figures import query_lines_figure
+from viz_ui.guess_figure import guess_figure
+from viz_ui.layouts import DECODER, ENCODER, Example, example
+from viz_ui.state import clamp
+from viz_ui.text import labels, number, plain, shown
+
+MOST_BLANKS = 40  # tokens that are left out in turn
+
+
+def draw_blank() -> None:
+    bert, gpt = example(ENCODER), example(DECODER)
+    position = _choose_position(gpt)
+    names = [shown(piece) for piece in gpt.trace.token_bytes]
+    rows = [
+        Row(bert.model.name, "sees both sides of the blank", position, gpt.trace.length),
+        Row(gpt.model.name, "sees what stands before it", position, position),
+    ]
+    seen_tokens(names, rows, key="seen_tokens", on_pick=_pick)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _draw_guesses(bert, gpt, position)
+    with right:
+        _draw_every_blank(bert, gpt, position)
+    st.caption(
+        "Both have the same tokenizer and were trained on the same text, so both answer on one axis. Blank: a token "
+        "replaced by the mask token (Devlin et al. 2019, “BERT”, §3.1). Surprise: −log₂ p of what stood there."
+    )
+
+
+def _choose_position(gpt: Example) -> int:
+    last = gpt.trace.length - 1
+    clamp("blank", last)
+    with st.container(key="blank_address"):
+        chosen = st.number_input(
+            f"Blank (0–{last})",
+            0,
+            last,
+            value=None,
+            step=1,
+            key="blank",
+            bind="query-params",
+            placeholder=str(last // 2),
+        )
+    return last // 2 if chosen is None else chosen
+
+
+def _pick(token: int) -> None:
+    st.session_state.blank = token
+
+
+def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
+    """Both distributions over the likeliest tokens of either."""
+    right = gpt.trace.ids[position]
+    filled = bert.model.trace(with_blank(bert.model, gpt.trace.ids, position)).logits_at(position)
+    if position == 0:
+        st.info(f"Before the first token stands nothing, so {gpt.model.name} has no answer. Click a later one.")
+        return
+    found = compare_guesses(filled, gpt.trace.logits_at(position - 1), right)
+    st.markdown(
+        f"It was **{plain(shown(gpt.trace.token_bytes[position]))}**: " + " ".join(_words(bert, gpt, found)) + "."
+    )
+    pieces = bert.model.token_bytes(found.ids)
+    figure = guess_figure(
+        [shown(piece) for piece in pieces],
+        {bert.model.name: found.first.numpy(), gpt.model.name: found.second.numpy()},
+        right=found.ids.index(right),
+        theme=st.context.theme.type or "light",
+    )
+    st.plotly_chart(figure, key="guesses", theme=None, config={"displayModeBar": False})
+
+
+def _words(bert: Example, gpt: Example, found: Guesses) -> list[str]:
+    pairs = zip((bert, gpt), found.probability, found.place, strict=True)
+    return [
+        f"{one.model.name} **{number(100 * share, 3)} %** (place {place:,}){',' if one is bert else ''}"
+        for one, share, place in pairs
+    ]
+
+
+def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
+    """The surprise of every token, blanked in turn."""
+    ids, length = gpt.trace.ids, gpt.trace.length
+    first = max(0, min(position - MOST_BLANKS // 2, length - MOST_BLANKS))
+    places = range(first, min(length, first + MOST_BLANKS))
+    bits = _every_bits(bert, ids, places)
+    before = np.append(np.nan, next_token_bits(gpt.trace).numpy())[places.start : places.stop]
+    theme = st.context.theme.type or "light"
+    colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
+    both = ~np.isnan(before)
+    st.markdown(
+        "Every token left out in turn, mean surprise: "
+        + ", ".join(
+            f"{one.model.name} **{number(values[both].mean(), 3)} bits**" if both.any() else one.model.name
+            for one, values in ((bert, bits), (gpt, before))
+        )
+        + "."
+    )
+    figure = query_lines_figure(
+        labels(gpt.trace.token_bytes)[places.start : places.stop],
+        {bert.model.name: (bits, colours[0]), gpt.model.name: (before, colours[1])},
+        axis="surprise, bits",
+        theme=theme,
+        height=330,
+    )
+    figure.update_xaxes(title="token left out")
+    figure.add_vline(x=position - first, line={"width": 1.5, "dash": "dot", "color": colours[0]})
+    st.plotly_chart(figure, key="every_blank", theme=None, config={"displayModeBar": False})
+    if len(places) < length:
+        st.caption(f"The {len(places)} tokens around the blank, of {length:,}.")
+
+
+def _every_bits(bert: Example, ids: tuple[int, ...], places: range) -> np.ndarray:
+    """Worked out once for a prompt and its stretch of tokens, with its progress."""
+    wanted, kept = (ids, places), st.session_state.get("blank_bits", (None, None))
+    if kept[0] != wanted:
+        found: list[float] = []
+        progress = st.progress(0.0, "Leaving out every token in turn …") if len(ids) > MOST_BLANKS // 2 else None
+        for some in blank_bits(bert.model, ids, places):
+            found += some
+            if progress:
+                progress.progress(len(found) / len(places), "Leaving out every token in turn …")
+        if progress:
+            progress.empty()
+        kept = st.session_state["blank_bits"] = (wanted, np.array(found))
+    return kept[1]

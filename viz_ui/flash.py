@@ -1,0 +1,153 @@
+"""The page FlashAttention: a head worked out in tiles, kept while the reader steps, and its counts as texts."""
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import streamlit as st
+
+from viz_model import traffic
+from viz_model.attention import mix
+from viz_model.tiled import Agreement, OneHead, TiledRun, agreement, n_tiles, tiled_attention
+from viz_ui.components.tiles import TilePicture
+from viz_ui.text import number
+from viz_ui.view import View
+
+NUMBER_BYTES = 4  # float32, as the pass computes here
+MOST_TILES = 1024  # steps that somebody would go through
+MOST_NUMBERS = 4_000_000  # that travel to the browser at once
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What the reader chose of the tiles."""
+
+    rows: int
+    columns: int
+    order: str
+
+
+def usual_side(length: int) -> int:
+    """Rows or columns of a tile unless the reader says otherwise: at most eight tiles a side, none far below 4."""
+    return ceil(length / max(1, min(8, length // 4)))
+
+
+def refusal(view: View, tiling: Tiling) -> str:
+    """Why these tiles cannot be stepped through, as a sentence; "" when they can."""
+    queries, keys, _, width = sizes(view)
+    count = n_tiles(queries, keys, tiling.rows, tiling.columns)
+    if count > MOST_TILES:
+        return (
+            f"Tiles of {tiling.rows} × {tiling.columns} would be {count:,} steps; up to {MOST_TILES:,} can be stepped "
+            "through. Make the tiles larger."
+        )
+    outputs = ceil(keys / tiling.columns) * queries * width
+    if 2 * queries * keys + outputs > MOST_NUMBERS:
+        return (
+            f"All tiles of {queries:,} queries × {keys:,} keys together are more than a browser should be sent. "
+            "Shorten the prompt, or give the tiles more columns."
+        )
+    return ""
+
+
+def current_run(view: View, tiling: Tiling) -> tuple[TiledRun, Agreement]:
+    """The head in these tiles and how well it agrees; kept until another one is asked for."""
+    trace, layer, head = view.trace, view.layer, view.head
+    asked = (trace.tensors, trace.part, layer, head, tiling)
+    kept = st.session_state.get("tiled_run")
+    if kept is None or kept[0][0] is not asked[0] or kept[0][1:] != asked[1:]:
+        one = OneHead.of(trace, layer, head)
+        run = tiled_attention(one, tiling.rows, tiling.columns, tiling.order)
+        written_out = mix(trace.weights(layer, head)[None], one.value[None])[0]
+        kept = st.session_state.tiled_run = (asked, run, agreement(run, written_out, one))
+    return kept[1:]
+
+
+def telling_tile(run: TiledRun) -> int:
+    """The tile to begin with: where what was before is rescaled most, but not to nothing; else the last."""
+
+    def smallest(tile) -> float:
+        factors = tile.rescaling[(tile.rescaling > 0) & (tile.rescaling < 1)]
+        return factors.min().item() if len(factors) else 1.0
+
+    factors = [smallest(tile) for tile in run.tiles]
+    return factors.index(min(factors)) if min(factors) < 1 else len(factors) - 1
+
+
+def pictures(run: TiledRun) -> list[TilePicture]:
+    """The tiles of a run in plain values."""
+    return [
+        TilePicture(
+            rows=tile.rows,
+            columns=tile.columns,
+            scores=tile.scores.numpy(),
+            allowed=tile.allowed.numpy(),
+            exponentials=tile.exponentials.numpy(),
+            maximum=tile.maximum.numpy(),
+            total=tile.total.numpy(),
+            rescaling=tile.rescaling.numpy(),
+            output=tile.output.numpy(),
+            read=NUMBER_BYTES * tile.traffic.read,
+            written=NUMBER_BYTES * tile.traffic.written,
+        )
+        for tile in run.tiles
+    ]
+
+
+def agreement_words(found: Agreement) -> str:
+    """That both ways are the same function, in numbers."""
+    return (
+        f"**The same result.** Tiled and written out differ by at most **{number(found.difference, 2)}** in A·V. "
+        f"Against the same softmax in float64, tiled is off by {number(found.tiled_error, 2)} and written out by "
+        f"{number(found.written_out_error, 2)}: both are rounded to float32, neither is an approximation."
+    )
+
+
+def counts_table(view: View, run: TiledRun) -> str:
+    """What both ways move, hold and compute for this head, as Markdown."""
+    queries, keys, *widths = sizes(view)
+    cells, written = queries * keys, traffic.written_out(queries, keys, *widths)
+    rows = (
+        ("bytes read from slow memory", NUMBER_BYTES * written.read, NUMBER_BYTES * run.traffic.read),
+        ("bytes written to it", NUMBER_BYTES * written.written, NUMBER_BYTES * run.traffic.written),
+        ("**bytes moved**", NUMBER_BYTES * written.total, NUMBER_BYTES * run.traffic.total),
+        ("bytes of QKᵀ and A in slow memory", 2 * NUMBER_BYTES * cells, 0),
+        ("FLOPs of QKᵀ and A·V", traffic.matrix_flops(cells, *widths), traffic.matrix_flops(run.cells, *widths)),
+        ("exponentials", cells, run.cells + sum(len(tile.rows) for tile in run.tiles)),
+    )
+    head = f"| this head: T = {queries:,}, S = {keys:,}, D = {widths[0]} | written out | tiled |"
+    lines = [f"| {words} | {without:,} | {tiled:,} |" for words, without, tiled in rows]
+    return "\n".join([head, "|--|--:|--:|", *lines])
+
+
+def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
+    """What the table means: arithmetic, traffic, and what larger tiles would change."""
+    queries, keys, *widths = sizes(view)
+    every = f"{traffic.matrix_flops(queries * keys, *widths):,}"
+    words = f"**Arithmetic stays quadratic**: over all tiles both do 4·T·S·D = {every} FLOPs. "
+    if run.skipped:
+        count = len(run.skipped) + len(run.tiles)
+        words += f"{len(run.skipped)} of {count} tiles hold masked cells only and are skipped. "
+    moved = run.traffic.total / traffic.written_out(queries, keys, *widths).total
+    words += f"**What changes is the traffic**: {moved:.0%} of the written-out bytes. "
+    if moved > 1:
+        words += "Tiles as small as these gain nothing. "
+    if tiling.order == traffic.QUERIES_OUTSIDE:
+        return words + f"K and V are read once for every {tiling.rows} queries: more rows a tile, less traffic."
+    return words + f"Q, O, m and l travel once for every {tiling.columns} keys: more columns a tile, less traffic."
+
+
+def sizes(view: View) -> tuple[int, int, int, int]:
+    """T, S, D, and the D of the values, of the chosen head."""
+    trace = view.trace
+    return trace.length, trace.key_length, trace.q(view.layer).shape[-1], trace.v(view.layer).shape[-1]
+
+
+def traffic_curves(width: int, fast_bytes: int, lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """Bytes that a head moves over T = S, written out and in the tiles that fill the fast memory."""
+    curves = {"written out": [traffic.written_out_bytes(n, n, width, NUMBER_BYTES) for n in lengths.tolist()]}
+    for order in traffic.ORDERS:
+        curves[f"tiled, {order}"] = [
+            traffic.tiled_bytes(n, n, width, fast_bytes, NUMBER_BYTES, order) for n in lengths.tolist()
+        ]
+    return {name: np.array(values, dtype=float) for name, values in curves.items()}

@@ -1,0 +1,59 @@
+"""Two distributions over the same tokens as bars beside each other."""
+
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_ui.colours import ROLES
+from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+
+
+def guess_figure(
+    tokens: list[str], shares: dict[str, np.ndarray], *, right: int, theme: Theme, height: int = 330
+) -> go.Figure:
+    """shares: {name: (n,) probabilities}, of two, the second one hatched. right: which token stood there."""
+    figure, places = go.Figure(), np.arange(len(tokens))
+    for n, ((name, values), role) in enumerate(zip(shares.items(), ("weights", "stream"), strict=True)):
+        colour = ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light
+        figure.add_bar(
+            x=values,
+            y=places,
+            orientation="h",
+            name=escape(name),
+            marker={
+                "color": colour,
+                "pattern": {"shape": "/" if n else "", "fillmode": "overlay", "fgcolor": PAGE[theme], "solidity": 0.3},
+            },
+            text=[f"{value:.1%}" for value in values],
+            textposition="outside",
+            textfont_size=11,
+            constraintext="none",
+            cliponaxis=False,
+            customdata=[escape(token) for token in tokens],
+            hovertemplate="%{customdata}: %{x:.4~g}",
+        )
+    names = [f"<b>▸ {escape(token)}</b>" if n == right else escape(token) for n, token in enumerate(tokens)]
+    figure.update_yaxes(
+        tickvals=places, ticktext=names, autorange="reversed", ticks="", tickfont_size=13, automargin=True
+    )
+    highest = max(values.max() for values in shares.values())
+    figure.update_xaxes(
+        range=[0, min(1.15, 1.2 * highest)],
+        tickformat=".0%",
+        title="probability",
+        gridcolor=MASKED_GREY,
+        automargin=True,
+    )
+    figure.update_layout(
+        barmode="group",
+        bargap=0.25,
+        height=height,
+        margin={"l": 10, "r": 40, "t": 24, "b": 10},
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "bgcolor": CLEAR},
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
+        font={"color": TEXT[theme], "size": 12},
+        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+    )
+    return figure

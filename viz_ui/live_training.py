@@ -1,0 +1,123 @@
+"""The reader's training: what they choose, starting, watching, stopping; it goes on while they look elsewhere."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+import viz_model as vm
+from viz_model.errors import TrainingError
+from viz_model.training.jobs import LONGEST_TEXT, Size, repeats_job, text_job
+from viz_model.training.live import MOST_SECONDS, MOST_STEPS, Job, LiveTraining, Trainings
+from viz_ui.text import plain
+
+REPEATS, TEXT = "Random repeats", "My own text"
+WIDTHS = (16, 32, 64, 96, 128)
+LARGEST_SEED = 9999
+STEPS = 800  # what a first visitor trains
+WATCHED = "kZ3qPm.B7xwLr9TekZ3qPm.B7xwLr9Te"  # sixteen characters, and the same again
+WATCHED_IN_TEXT = "Once upon a time there was a king. Once upon a time there was a"
+
+
+@dataclass
+class Seat:
+    """What one visitor trains, or trained last."""
+
+    training: LiveTraining | None = None
+
+    def leave(self) -> None:
+        """The visitor has gone: nobody looks on any more."""
+        if self.training is not None:
+            self.training.stop()
+
+
+@st.cache_resource(show_spinner=False)
+def trainings() -> Trainings:
+    """The live trainings of this server: one at a time."""
+    return Trainings()
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=Seat.leave)
+def seat() -> Seat:
+    """This visitor's place; when their session ends, their training is stopped."""
+    return Seat()
+
+
+def draw_choices() -> None:
+    """What is trained: the task, the size of the model, how long; and the button that starts or stops it."""
+    bound, running = {"bind": "query-params"}, is_running()
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        task = st.segmented_control(
+            "Task", (REPEATS, TEXT), default=REPEATS, required=True, key="live_task", disabled=running, **bound
+        )
+        size, numbers = Size(), {"disabled": running, "width": 90} | bound
+        st.number_input("Layers L", 1, 4, size.n_layers, key="live_layers", **numbers)
+        st.number_input("Heads H", 1, 8, size.n_heads, key="live_heads", **numbers)
+        st.selectbox("Width C", WIDTHS, WIDTHS.index(size.d_model), key="live_width", **numbers)
+        st.number_input("Steps", 20, MOST_STEPS, STEPS, 100, key="live_steps", **numbers | {"width": 110})
+        st.number_input("Seed", 0, LARGEST_SEED, 0, key="live_seed", **numbers)
+    if task == TEXT:
+        st.text_area(
+            "Text to learn from",
+            key="live_text",
+            persist_state="session",
+            height=110,
+            max_chars=LONGEST_TEXT,
+            disabled=running,
+            placeholder="Paste a page or more. It is read byte by byte, stays on this computer and is not in the link.",
+        )
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        st.text_input(
+            "Row that is watched",
+            WATCHED if task == REPEATS else WATCHED_IN_TEXT,
+            key="live_watched" if task == REPEATS else "live_watched_text",
+            max_chars=64,
+            disabled=running,
+            help="After every few steps this row is run, and its attention is drawn below.",
+            **bound,
+        )
+        st.toggle("Feed-forward", key="live_ffn", disabled=running, **bound)
+        if running:
+            st.button("Stop", key="live_stop", icon=":material/stop:", on_click=seat().training.stop, width=110)
+        else:
+            st.button(
+                "Train", key="live_start", icon=":material/play_arrow:", on_click=start, type="primary", width=110
+            )
+    problem = st.session_state.get("live_problem")
+    if problem:
+        st.info(plain(problem), icon=":material/edit:")
+
+
+def is_running() -> bool:
+    return seat().training is not None and seat().training.is_running
+
+
+def start() -> None:
+    """Callback of the button: begin a training as chosen, or say why not."""
+    st.session_state.live_problem = ""
+    try:
+        seat().training = trainings().start(_job())
+    except vm.VizError as error:
+        st.session_state.live_problem = str(error)
+        return
+    st.session_state.live_snapshot = -1
+    st.session_state.live_kept = st.session_state.live_keep_problem = ""
+
+
+def _job() -> Job:
+    state = st.session_state
+    size = Size(state.live_layers, state.live_heads, state.live_width, state.live_ffn)
+    if state.live_task == REPEATS:
+        return repeats_job(size, state.live_steps, state.live_seed, state.live_watched)
+    text = state.get("live_text") or ""
+    if not text.strip():
+        raise TrainingError("There is no text to learn from yet. Paste one, a page or more.")
+    return text_job(size, state.live_steps, state.live_seed, state.live_watched_text, text)
+
+
+def bounds() -> str:
+    """What a live training may take, in words."""
+    return (
+        f"It runs in a process of its own, on one core, for {MOST_STEPS:,} steps or {MOST_SECONDS // 60} minutes at "
+        "most, one training at a time on this computer; it goes on while you look at other pages and ends when you "
+        "leave."
+    )

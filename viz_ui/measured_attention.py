@@ -1,0 +1,123 @@
+"""“Measured here” on the page FlashAttention: a measurement that runs beside the page, drawn as it comes."""
+
+from collections.abc import Callable
+
+import numpy as np
+import streamlit as st
+
+import viz_model as vm
+from viz_model.attention_timing import Call, Shapes, Timing
+from viz_model.measuring import Bench, Measuring
+from viz_ui.generation import milliseconds
+from viz_ui.growth_figure import growth_figure
+from viz_ui.text import plain, size_words
+
+POLL_SECONDS = 0.7
+
+
+@st.cache_resource(show_spinner=False)
+def bench() -> Bench:
+    """The one measurement at a time of this server."""
+    return Bench()
+
+
+def draw_measured(shapes: Shapes, length: int) -> None:
+    """Button, progress and curves; `length` is the T of the prompt, marked in the curves."""
+    measuring: Measuring | None = st.session_state.get("measuring")
+    running = measuring is not None and measuring.is_under_way
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if running:
+            st.button("Stop", key="stop_measuring", icon=":material/stop:", on_click=measuring.stop, width=170)
+        else:
+            word = "Measure" if measuring is None else "Measure again"
+            st.button(word, key="measure", icon=":material/timer:", on_click=_begin, args=(shapes,), width=170)
+        words = st.container()
+    problem = st.session_state.get("measuring_problem") or (measuring.problem if measuring else "")
+    if problem:
+        st.info(plain(problem), icon=":material/timer_off:")
+    timings = [] if measuring is None else list(measuring.timings)  # another may come while this is drawn
+    if timings:
+        _draw_curves(timings, length)
+    with words:
+        if running:
+            st.fragment(_watch, run_every=POLL_SECONDS)(measuring, len(timings))
+        else:
+            st.caption(_state_words(measuring, shapes))
+
+
+def _watch(measuring: Measuring, drawn: int) -> None:
+    """Look again and again; the page is drawn anew where there is a length more, or nothing more to wait for."""
+    st.caption(_state_words(measuring, measuring.shapes))
+    if len(measuring.timings) > drawn or not measuring.is_under_way:
+        st.rerun(scope="app")
+
+
+def _begin(shapes: Shapes) -> None:
+    st.session_state.pop("measuring_problem", None)
+    try:
+        st.session_state.measuring = bench().begin(shapes)
+    except vm.VizError as error:
+        st.session_state.measuring_problem = str(error)
+
+
+def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
+    if measuring is None:
+        return (
+            f"Runs {_shape_words(shapes)} here, T doubling from 64 on as far as it goes in half a minute and in a "
+            "gigabyte, in a process of its own. You can stop it."
+        )
+    if measuring.is_under_way:
+        done = f"T = {measuring.timings[-1].length:,} is done" if measuring.timings else "starting"
+        return f"Measuring {_shape_words(measuring.shapes)}: {done} …"
+    ended = "Stopped. " if measuring.was_stopped else ""
+    other = "" if measuring.shapes == shapes else " The model or mask is another one now: measure again."
+    where = measuring.machine
+    here = f" on {plain(where.processor)}, {where.threads} thread, torch {plain(where.torch)}" if where else ""
+    return f"{ended}Measured for {_shape_words(measuring.shapes)}{here}.{other}"
+
+
+def _shape_words(shapes: Shapes) -> str:
+    groups = "" if shapes.groups == shapes.heads else f" (G = {shapes.groups})"
+    mask = "causal" if shapes.causal else "no mask"
+    return f"one layer of H = {shapes.heads}{groups}, D = {shapes.width}, {mask}, float32"
+
+
+def _draw_curves(timings: list[Timing], length: int) -> None:
+    lengths = np.array([timing.length for timing in timings])
+    with st.container(horizontal=True):
+        for name, unit, value in (
+            ("seconds", "milliseconds a call", lambda call: 1e3 * call.seconds),
+            ("bytes", "bytes at most", lambda call: call.nbytes),
+        ):
+            figure = growth_figure(lengths, _curves(timings, value), length=length, unit=unit)
+            with st.container(key=f"flash_side_{name}"):
+                st.plotly_chart(figure, key=f"measured_{name}", config={"displaylogo": False})
+    st.markdown(_comparison_words(timings))
+
+
+def _curves(timings: list[Timing], value: Callable[[Call], float]) -> dict[str, np.ndarray]:
+    """A number of both ways over T, NaN where the machine would not bear it."""
+    return {
+        name: np.array([np.nan if call is None else value(call) for call in calls])
+        for name, calls in (
+            ("written out", [timing.written_out for timing in timings]),
+            ("fused", [timing.fused for timing in timings]),
+        )
+    }
+
+
+def _comparison_words(timings: list[Timing]) -> str:
+    """Both ways at the longest T that both bear, and how far the fused one goes."""
+    both = [timing for timing in timings if timing.written_out]
+    last, farthest = both[-1], timings[-1]
+    words = (
+        f"At T = {last.length:,}: written out {milliseconds(last.written_out.seconds)} and "
+        f"{size_words(last.written_out.nbytes)}, fused {milliseconds(last.fused.seconds)} and "
+        f"{size_words(last.fused.nbytes)}."
+    )
+    if farthest is not last:
+        words += (
+            f" Fused alone went on to T = {farthest.length:,}: {milliseconds(farthest.fused.seconds)} and "
+            f"{size_words(farthest.fused.nbytes)}; written out it would hold two matrices of H·T² numbers there."
+        )
+    return words

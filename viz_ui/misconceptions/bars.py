@@ -1,0 +1,60 @@
+"""Bars with their numbers: one a name, or a group of several a name."""
+
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_ui.colours import ROLES
+from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.text import number
+
+HUES = ("weights", "query", "key", "value", "scores", "stream")
+SHAPES = ("", "/", "x", "-", "+", ".")
+
+
+def bars_figure(
+    groups: dict[str, dict[str, float]], axis: str, *, theme: Theme, line: tuple[float, str] | None = None
+) -> go.Figure:
+    """groups: {series: {name: number}}, the names of all series the same; NaN draws no bar.
+
+    Series are told apart by hue and hatching. line: a number to compare with, and what it is.
+    """
+    figure = go.Figure()
+    for n, (series, values) in enumerate(groups.items()):
+        role = ROLES[HUES[n % len(HUES)]]
+        numbers = np.array(list(values.values()), dtype=float)
+        figure.add_bar(
+            x=[escape(name) for name in values],
+            y=numbers,
+            name=escape(series),
+            marker={
+                "color": role.on_dark if theme == "dark" else role.on_light,
+                "pattern": {"shape": SHAPES[n % len(SHAPES)], "fillmode": "overlay", "fgcolor": PAGE[theme]},
+            },
+            text=["" if np.isnan(value) else number(value, 2 if len(groups) > 1 else 3) for value in numbers],
+            textposition="outside",
+            textfont_size=11,
+            textangle=0,
+            constraintext="none",
+            cliponaxis=False,
+            hovertemplate=f"{escape(series)}, %{{x}}: %{{y:.4~g}}<extra></extra>",
+        )
+    if line:
+        figure.add_hline(
+            y=line[0], line={"color": TEXT[theme], "width": 1, "dash": "dot"}, annotation_text=escape(line[1])
+        )
+    figure.update_yaxes(title=axis, gridcolor=MASKED_GREY, rangemode="tozero", automargin=True)
+    figure.update_xaxes(tickfont_size=13, automargin=True)
+    figure.update_layout(
+        barmode="group",
+        height=330,
+        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        showlegend=len(groups) > 1,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR},
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
+        font={"color": TEXT[theme], "size": 12},
+        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+    )
+    return figure

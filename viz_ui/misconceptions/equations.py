@@ -1,0 +1,69 @@
+"""Do BERT and GPT use different equations? Both through one function, under both masks."""
+
+import streamlit as st
+
+import viz_model as vm
+from viz_model.misconceptions.equations import SameEquation, through_one_equation
+from viz_ui.components.panels import Matrix
+from viz_ui.misconceptions.matrices import draw_matrices
+from viz_ui.models import load_model
+from viz_ui.state import choose_cell
+from viz_ui.text import labels, number, plain
+from viz_ui.view import View, traced
+
+TWINS = ("tiny-gpt", "tiny-bert")
+SHORT = 40  # tokens
+
+
+def draw(view: View) -> None:
+    if view.part == "cross":
+        raise vm.VizError("Cross-attention reads another text, so no causal mask fits it. Choose another attention.")
+    passes = {name: trace for name, trace in _traces(view).items() if view.layer < trace.n_layers}
+    found = {name: through_one_equation(trace, view.layer, view.head) for name, trace in passes.items()}
+    st.markdown(answer(found))
+    draw_matrices(
+        view,
+        "one_equation",
+        [matrix(name, passes[name], result, mask) for name, result in found.items() for mask in result.weights],
+        width=180 if view.trace.length <= SHORT else 420,  # all four beside each other
+        selected=(view.query, view.key),
+        on_pick=choose_cell,
+    )
+    st.caption(
+        f"Layer {view.layer}, head {view.head}. Each is softmax(QKᵀ/√D + M) of the captured queries and keys, worked "
+        "out by one function; only M is exchanged. Under the model's own mask it must give the captured weights. "
+        "Vaswani et al. 2017, eq. 1; Radford et al. 2018, §3.1; Devlin et al. 2019, §3: both build on that equation."
+    )
+
+
+def _traces(view: View) -> dict[str, vm.Trace]:
+    """The twins where the chosen model is one of them and both are there, else the chosen model alone."""
+    there = {entry.name for entry in vm.catalogue() if entry.folder}
+    if view.name in TWINS and there.issuperset(TWINS):
+        return {name: traced(name, view.prompt, load_model(name).config.mask) for name in TWINS}
+    return {view.name: view.trace.of(view.part)}
+
+
+def answer(found: dict[str, SameEquation]) -> str:
+    worst = max(result.difference for result in found.values())
+    names = " and ".join(f"**{plain(name)}** ({result.own} mask)" for name, result in found.items())
+    verdict = "**No.** One function gives" if worst < 1e-4 else "**This model's differs:** one function gives not quite"
+    return f"{verdict} the captured weights of {names}: largest difference **{number(worst, 2)}**. What differs is M."
+
+
+def matrix(name: str, trace: vm.Trace, result: SameEquation, mask: str) -> Matrix:
+    names = labels(trace.token_bytes)
+    own = "its own mask" if mask == result.own else "foreign to it"
+    return Matrix(
+        f"{name}_{mask}",
+        f"{name}, {mask}: {own}",
+        result.weights[mask].numpy(),
+        names,
+        names,
+        role="weights",
+        low=0,
+        high=1,
+        allowed=result.allowed[mask].numpy(),
+        rows_are_queries=True,
+        columns_are_keys=True,
+    )

@@ -1,0 +1,75 @@
+"""Is FlashAttention approximate? Its result beside what another order of summing makes of the full softmax."""
+
+import streamlit as st
+import torch
+
+from viz_model.attention import mix
+from viz_model.misconceptions.exactness import Exactness, exactness
+from viz_ui.components.panels import Matrix
+from viz_ui.misconceptions.matrices import draw_matrices
+from viz_ui.text import number
+from viz_ui.view import View
+
+SIDE = 4  # rows and columns of a tile to begin with
+
+
+def draw(view: View) -> None:
+    queries, keys = view.trace.length, view.trace.key_length
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        rows = st.number_input("Rows of a tile", 1, 4096, SIDE, key="exact_rows", bind="query-params", width=160)
+        columns = st.number_input("Columns", 1, 4096, SIDE, key="exact_columns", bind="query-params", width=160)
+    written_out = mix(
+        view.trace.weights(view.layer, view.head)[None],
+        view.trace.v(view.layer)[view.trace.config.kv_head(view.head)][None],
+    )[0]
+    found = exactness(view.trace, view.layer, view.head, min(rows, queries), min(columns, keys), written_out)
+    st.markdown(answer(found))
+    difference = (found.tiled - written_out).numpy()
+    largest = float(max(abs(difference).max(), torch.finfo(torch.float32).tiny))
+    draw_matrices(
+        view,
+        "exact",
+        [
+            Matrix(
+                "tiled",
+                "A·V in tiles (T, D)",
+                found.tiled.numpy(),
+                view.labels,
+                [str(n) for n in range(difference.shape[1])],
+                column_axis="feature",
+                role="value",
+                scale="diverging",
+                rows_are_queries=True,
+            ),
+            Matrix(
+                "difference",
+                f"tiled − written out: at most {number(largest, 2)}",
+                difference,
+                view.labels,
+                [str(n) for n in range(difference.shape[1])],
+                column_axis="feature",
+                scale="diverging",
+                low=-largest,
+                high=largest,
+                mark_zeros=True,
+                rows_are_queries=True,
+            ),
+        ],
+        width=440,
+        selected=(view.query, None),
+    )
+    st.caption(
+        f"Layer {view.layer}, head {view.head}, in tiles of {min(rows, queries)} × {min(columns, keys)}, float32. "
+        "The page FlashAttention steps through the tiles. Dao et al. 2022, “FlashAttention”, theorem 1: the algorithm "
+        "returns softmax(QKᵀ)V, with float error as any order of summing has it."
+    )
+
+
+def answer(found: Exactness) -> str:
+    alike = found.difference <= 10 * max(found.reordered, found.written_out_error)
+    verdict = "**No.**" if alike else "**Here it is further off than the order of sums explains:**"
+    return (
+        f"{verdict} Tiled and written out differ by at most **{number(found.difference, 2)}**. The written-out softmax "
+        f"itself moves by {number(found.reordered, 2)} when its keys are summed in reverse, and is "
+        f"{number(found.written_out_error, 2)} from float64; the tiled one {number(found.tiled_error, 2)}."
+    )

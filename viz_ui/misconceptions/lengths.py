@@ -1,0 +1,73 @@
+"""Must every input have the same length? The prompt and a second one, alone and in one padded batch."""
+
+import numpy as np
+import streamlit as st
+
+from viz_model.misconceptions.lengths import SIDES, PaddedBatch, padded_batch
+from viz_ui.components.panels import Matrix
+from viz_ui.misconceptions.matrices import draw_matrices
+from viz_ui.text import labels, number, plain
+from viz_ui.view import View
+
+SECOND = "The queen."
+LONGEST = 1000  # characters
+FLOAT_ERROR = 1e-3  # of the largest number: what other orders of summing make, and no more
+
+
+def draw(view: View) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        second = st.text_input("A second prompt", SECOND, key="second", bind="query-params", max_chars=LONGEST)
+        side = st.segmented_control(
+            "Padding", SIDES, default=SIDES[0], required=True, key="padded_side", bind="query-params"
+        )
+    batch = padded_batch(view.model, (view.prompt, second[:LONGEST]), side)
+    st.markdown(answer(view, batch))
+    draw_batch(view, batch)
+    st.caption(
+        "The mask closes the columns of the padding, and positions count real tokens only. Compared at every real "
+        "token: the end of the residual stream, before the unembedding. What a model needs is one length for a "
+        "*batch*, because a tensor is a block; Vaswani et al. 2017, §3.2.3, on masks."
+    )
+
+
+def answer(view: View, batch: PaddedBatch) -> str:
+    lengths = " and ".join(f"**{count}**" for count in (~batch.padding).sum(1).tolist())
+    same = batch.difference <= FLOAT_ERROR * batch.size
+    verdict = (
+        "**No.** Alone and in the batch they end the same, but for the order in which numbers are summed"
+        if same
+        else "**Not for this model:** in the batch they end differently"
+    )
+    return (
+        f"{verdict}: {lengths} tokens, largest difference **{number(batch.difference, 2)}** beside numbers of up to "
+        f"{number(batch.size, 3)}."
+    )
+
+
+def draw_batch(view: View, batch: PaddedBatch) -> None:
+    """The batch as it is run: a row a prompt, hatched where nothing was typed."""
+    longest = batch.ids.shape[1]
+    pieces = [view.model.token_bytes(row.tolist()) for row in batch.ids]
+    rows = [f"prompt {n + 1}: {len(pieces[n]) - int(batch.padding[n].sum())} tokens" for n in range(len(pieces))]
+    draw_matrices(
+        view,
+        "padded_batch",
+        [
+            Matrix(
+                "batch",
+                f"The batch (B, T) = ({len(rows)}, {longest}): token ids, padding hatched",
+                batch.ids.numpy().astype(np.float64),
+                rows,
+                [str(place) for place in range(longest)],
+                row_axis="prompt",
+                column_axis="place",
+                low=0,
+                high=float(view.model.config.vocab_size - 1),
+                allowed=~batch.padding.numpy(),
+            )
+        ],
+        width=900,
+    )
+    for name, row, padding in zip(rows, pieces, batch.padding.tolist(), strict=True):
+        typed = [piece for piece, padded in zip(row, padding, strict=True) if not padded]
+        st.caption(f"{name} — {plain('  '.join(labels(typed)))}")

@@ -1,0 +1,86 @@
+"""Is attention the whole Transformer? Parts of every block switched off, and the loss that is left."""
+
+from math import log
+
+import streamlit as st
+import torch
+
+from viz_model.evaluation import Loss
+from viz_model.misconceptions.switched_off import PARTS, loss_without, switchable
+from viz_model.training.held_out import held_out_rows
+from viz_ui.misconceptions.bars import bars_figure
+from viz_ui.models import load_model
+from viz_ui.text import number, plain
+from viz_ui.view import View
+
+PROMPT, HELD_OUT = "this prompt", "held-out text"
+WHOLE = "whole model"
+
+
+def draw(view: View) -> None:
+    reasons = switchable(view.model)
+    can = [part for part, reason in reasons.items() if not reason]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        off = st.pills("Switch off together", can, selection_mode="multi", key="off", bind="query-params")
+        names = [PROMPT] if held_out_rows(view.model, view.name) is None else [PROMPT, HELD_OUT]
+        text = st.segmented_control(
+            "Read the loss on", names, default=names[0], required=True, key="off_text", bind="query-params"
+        )
+    losses = _losses(view.name, text, *_read(view), tuple(can), tuple(part for part in can if part in off))
+    st.markdown(answer(view, losses))
+    blind = log(view.model.config.vocab_size)
+    st.plotly_chart(
+        bars_figure(
+            {"loss": {name if name == WHOLE else f"no {name}": loss.nats for name, loss in losses.items()}},
+            "loss, nats a token",
+            theme=st.context.theme.type or "light",
+            line=(blind, "a blind guess"),
+        ),
+        config={"displayModeBar": False},
+        key="losses_without",
+    )
+    st.caption(
+        "The same weights, run again with hook sites edited in every block: attention and feed-forward then write 0; "
+        "without residuals the stream is what the last half wrote; norms give on what comes in; positions are not "
+        f"added, or nothing is turned. Mean cross-entropy {next(iter(losses.values())).words}; a blind guess among "
+        f"{view.model.config.vocab_size:,} tokens costs ln V. The model was not trained without its parts: this shows "
+        "that they are used, not what training without them would give (for that: Dong et al. 2021, “Attention is not "
+        "all you need”, §2)."
+    )
+    for part, reason in reasons.items():
+        if reason:
+            st.caption(f"{part.capitalize()} cannot be switched off here. {plain(reason)}")
+
+
+def answer(view: View, losses: dict[str, Loss]) -> str:
+    """Which part is missed most, and whether attention alone would do."""
+    whole, singles = losses[WHOLE].nats, {name: loss.nats for name, loss in losses.items() if name in PARTS}
+    if not singles:
+        return "Nothing can be switched off in this model."
+    worst = max(singles, key=singles.get)
+    needed = [name for name, nats in singles.items() if nats > whole + 0.01 and name != "attention"]
+    verdict = "**No.**" if needed else "**On this text it looks so:** no other part is missed."
+    return (
+        f"{verdict} The whole model: **{number(whole, 3)}** nats a token. Without "
+        + ", without ".join(f"{name} {number(nats, 3)}" for name, nats in singles.items())
+        + f". Missed most: **{worst}**."
+    )
+
+
+def _read(view: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What the stack that makes the logits read, and the source beside it; none of it where there is none."""
+    trace = view.trace.of(view.model.config.self_part)
+    return trace.ids, () if trace.source is None else trace.source.ids
+
+
+@st.cache_resource(scope="session", max_entries=8, show_spinner="Each part off in turn …")
+def _losses(name: str, text: str, read: tuple, source: tuple, parts: tuple[str, ...], off: tuple[str, ...]):
+    """The loss of the whole model, without each part, and without those that are off together."""
+    model = load_model(name)
+    rows, given = torch.tensor([read]), torch.tensor(source) if source else None
+    if text == HELD_OUT:
+        rows, given = held_out_rows(model, name), None
+    combinations = {WHOLE: ()} | {part: (part,) for part in parts}
+    if len(off) > 1:
+        combinations[", no ".join(off)] = off
+    return {words: loss_without(model, rows, parts, given) for words, parts in combinations.items()}

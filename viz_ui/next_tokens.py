@@ -1,0 +1,42 @@
+"""The predictions of two passes side by side: the likeliest tokens of both, and how far they are apart."""
+
+import pandas as pd
+import streamlit as st
+from torch import Tensor
+
+from viz_model.comparison import compare_next_tokens
+from viz_ui.text import number, plain, shown
+from viz_ui.view import View
+
+
+def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str, str], place: str) -> None:
+    """A table of the likeliest tokens of two passes, from their logits (V,), and what differs most.
+
+    names: of the two passes; place: where the prediction is made, as Markdown.
+    """
+    found = compare_next_tokens(first, second)
+    pieces = [shown(piece) for piece in view.model.token_bytes([*found.ids, found.logit_change_id])]
+    st.markdown(
+        f"{place}: KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits**; "
+        + (
+            f"the logit that changes most is that of **{plain(pieces[-1])}**, by {number(found.logit_change)}."
+            if found.logit_change
+            else "not one logit differs."
+        )
+    )
+    difference = f"{names[1]} − {names[0]}"
+    columns = [found.first.numpy(), found.second.numpy()]
+    table = pd.DataFrame({"token": pieces[:-1], names[0]: columns[0], names[1]: columns[1]})
+    table[difference] = columns[1] - columns[0]
+    probability = {"min_value": 0.0, "max_value": 1.0, "format": "%.4g"}
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=388,
+        key="next_tokens",
+        column_config={
+            name: st.column_config.ProgressColumn(name, help=f"Probability, {name}", **probability) for name in names
+        }
+        | {difference: st.column_config.NumberColumn(format="%+.4g")},
+    )
+    st.caption(f"The ten likeliest of each, {len(found.ids)} together, of {len(first):,} tokens.")

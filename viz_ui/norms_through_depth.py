@@ -1,0 +1,74 @@
+"""The length of the residual stream through depth: pre-norm, the same weights post-norm, a model trained post-norm."""
+
+import numpy as np
+import streamlit as st
+
+import viz_model as vm
+from viz_model.depth import next_token_bits, stream_lengths, with_norms_placed
+from viz_ui.depth_figure import depth_figure
+from viz_ui.layouts import BOTH, DECODER, draw_source, example, example_model
+from viz_ui.text import labels, number
+
+PRE = r"**Pre-norm** $x + f(\mathrm{norm}(x))$"
+POST = r"**Post-norm** $\mathrm{norm}(x + f(x))$"
+
+AXES = ("logarithmic axis", "linear axis")
+
+
+def draw_norms() -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        bound = {"required": True, "bind": "query-params", "label_visibility": "collapsed"}
+        scale = st.segmented_control("Axis", AXES, default=AXES[0], key="axis", **bound)
+        part = st.segmented_control("Stack", ("encoder", "decoder"), default="decoder", key="stack", **bound)
+        st.markdown(f"of {BOTH}, which reads", width="content")
+        draw_source(label_visibility="collapsed", width=240)
+    gpt, seq2seq = example(DECODER), example(BOTH)
+    moved = _moved_trace(gpt.text)
+    columns = [
+        (PRE, f"{gpt.model.name} as trained", gpt.trace),
+        (POST, f"{gpt.model.name}’s weights, not trained so", moved),
+        (POST, f"{seq2seq.model.name} as trained, {part}", seq2seq.trace.of(part)),
+    ]
+    found = [{place: values.numpy() for place, values in stream_lengths(trace).items()} for *_, trace in columns]
+    highest = max(values.max() for lengths in found for values in lengths.values())
+    lowest = min(values.min() for lengths in found for values in lengths.values())
+    for n, (place, (formula, words, trace), lengths) in enumerate(zip(_thirds(), columns, found, strict=True)):
+        with place:
+            st.markdown(f"{formula}  \n{words}")
+            figure = depth_figure(
+                lengths,
+                labels(trace.token_bytes),
+                low=float(lowest),
+                high=float(highest),
+                width=trace.config.d_model,
+                logarithmic=scale == AXES[0],
+                theme=st.context.theme.type or "light",
+            )
+            st.plotly_chart(figure, key=f"depth_{n}", theme=None, config={"displayModeBar": False})
+            first, *_, last = (np.mean(values) for values in lengths.values())
+            words = f"Mean length: **{number(first, 3)}** after the embedding, **{number(last, 3)}** at the end."
+            if trace.part == "self" and trace.length > 1:
+                words += f" Next token: **{number(next_token_bits(trace).mean().item(), 3)} bits** of surprise."
+            st.markdown(words)
+    st.caption(
+        "Length: ‖x‖ = √Σx² over the C numbers of the stream, a thin line a token, the thick one their mean; "
+        "worked out in float64 from the captured stream. Surprise: −log₂ p of each token of the prompt, mean. "
+        "Xiong et al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. "
+        "2017, §3.1."
+    )
+
+
+def _thirds() -> list:
+    """Three places beside each other, below each other where the window is narrow."""
+    with st.container(horizontal=True, gap="medium"):
+        return [st.container(key=f"third_of_row_{n}") for n in range(3)]
+
+
+@st.cache_resource(scope="session", max_entries=2, show_spinner=False)
+def _moved_trace(text: str) -> vm.Trace:
+    return _moved().trace(text)
+
+
+@st.cache_resource(max_entries=1, show_spinner=False)
+def _moved() -> vm.Model:
+    return with_norms_placed(example_model(DECODER), "post")

@@ -1,0 +1,90 @@
+"""Plotly curves of the page Positions: wavelengths of rotary pairs, dot products of rows by distance."""
+
+import numpy as np
+import plotly.graph_objects as go
+
+from viz_ui.colours import ROLES
+from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+
+
+def wavelength_figure(waves: dict[str, np.ndarray], *, trained: int, theme: Theme, height: int = 300) -> go.Figure:
+    """Tokens until a pair has turned once, by pair, on a logarithmic axis; `trained` is a horizontal line."""
+    figure = go.Figure()
+    for n, ((name, values), role) in enumerate(zip(waves.items(), ("weights", "stream"), strict=True)):
+        figure.add_scatter(
+            x=np.arange(len(values)),
+            y=values,
+            name=name,
+            mode="lines+markers",
+            line={"color": _colour(role, theme), "width": 2, "dash": "dash" if n else "solid"},
+            marker={"size": 7, "symbol": "circle-open" if n else "circle"},
+            hovertemplate="one turn in %{y:.4~g} tokens",
+        )
+    figure.add_hline(y=trained, line={"color": TEXT[theme], "width": 1.5, "dash": "dot"})
+    # an annotation on a logarithmic axis is placed by its exponent
+    words = f"trained length {trained:,}"
+    figure.add_annotation(
+        x=0, y=np.log10(trained), xanchor="left", yanchor="bottom", text=words, showarrow=False, font_size=12
+    )
+    _lay_out(figure, theme, height)
+    figure.update_xaxes(title="pair p", dtick=1 if len(next(iter(waves.values()))) <= 32 else 8)
+    figure.update_yaxes(type="log", title="tokens for one turn, 2π/θ", dtick=1, exponentformat="power")
+    return figure
+
+
+def distance_figure(
+    curves: dict[str, tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]],
+    *,
+    trained: int,
+    theme: Theme,
+    height: int = 330,
+) -> go.Figure:
+    """Curves over the distance of two rows: for each name the mean, and (least, largest), None where all are equal."""
+    figure = go.Figure()
+    for (name, (mean, band)), role in zip(curves.items(), ("weights", "key"), strict=False):
+        colour, distances = _colour(role, theme), np.arange(len(mean))
+        if band is not None:
+            least, largest = band
+            figure.add_scatter(
+                x=np.concatenate([distances, distances[::-1]]),
+                y=np.concatenate([largest, least[::-1]]),
+                fill="toself",
+                fillcolor=MASKED_GREY,
+                line={"width": 0},
+                name=f"{name}: least to largest",
+                hoverinfo="skip",
+            )
+        figure.add_scatter(
+            x=distances,
+            y=mean,
+            name=name,
+            line={"color": colour, "width": 2},
+            hovertemplate="%{y:.4~g}",
+        )
+    figure.add_vline(x=trained - 1, line={"color": TEXT[theme], "width": 1.5, "dash": "dot"})
+    figure.add_annotation(
+        x=trained - 1, y=1, yref="paper", yanchor="top", xanchor="left", showarrow=False, text=f" row {trained - 1}"
+    )
+    _lay_out(figure, theme, height)
+    figure.update_xaxes(title="distance j − i")
+    figure.update_yaxes(title="cosine of two rows")
+    return figure
+
+
+def _colour(role: str, theme: Theme) -> str:
+    return ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light
+
+
+def _lay_out(figure: go.Figure, theme: Theme, height: int) -> None:
+    figure.update_xaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
+    figure.update_yaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
+    figure.update_layout(
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        hovermode="x unified",
+        height=height,
+        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        paper_bgcolor=CLEAR,
+        plot_bgcolor=CLEAR,
+        font={"color": TEXT[theme], "size": 12},
+        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+    )

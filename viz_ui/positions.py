@@ -1,0 +1,91 @@
+"""What the sections of the page Positions share: which model is drawn, and how schemes are called."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+import viz_model as vm
+from viz_model.layout import Layout
+from viz_model.position_schemes import under_scheme
+from viz_ui.models import load_model
+from viz_ui.text import labels, plain
+from viz_ui.view import View
+
+NAMES = {"none": "none", "sinusoidal": "sinusoidal", "learned": "learned", "rotary": "RoPE"}
+
+ADDED = ("sinusoidal", "learned")  # to the embedding; the others are not
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The prompt in the model that a section draws, and the choices of the sidebar brought into its range.
+
+    name: of the model in the catalogue, or its folder.
+    instead: why this is not the model of the sidebar, as a sentence; "" where it is.
+    """
+
+    name: str
+    model: vm.Model
+    prompt: str
+    ids: tuple[int, ...]
+    layer: int
+    head: int
+    query: int
+    key: int
+    instead: str
+
+    @property
+    def labels(self) -> list[str]:
+        """One label a token."""
+        return labels(self.model.token_bytes(self.ids))
+
+
+def drawn(view: View, fits: Callable[[Layout], bool], needs: str) -> Drawn:
+    """The sidebar's model where its config `fits`, else the first of the catalogue's that does; of an encoder-decoder,
+    its encoder. `needs` says in words what fits.
+
+    Raises VizError where no model fits, or the prompt does not.
+    """
+    name, model, instead = view.name, view.model, ""
+    if not fits(model.config):
+        here = [entry for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
+        name = next((entry.name for entry in here if fits(entry.config)), None)
+        if name is None:
+            raise vm.VizError(f"This part needs {needs}, and no such model is here. Choose or fetch one in Models.")
+        model = load_model(name)
+        instead = f"Drawn here: {plain(model.name)}. This part needs {needs}; {plain(view.model.name)} is not one."
+    config = model.config
+    part = config.parts[0]
+    ids = tuple(model.encode(view.prompt)) if instead else view.trace.of(part).ids
+    last = len(ids) - 1
+    return Drawn(
+        name=name,
+        model=model,
+        prompt=view.prompt,
+        ids=ids,
+        layer=min(view.layer, config.layers_of(part) - 1),
+        head=min(view.head, config.n_heads - 1),
+        query=min(view.query, last),
+        key=min(view.key, last),
+        instead=instead,
+    )
+
+
+def is_ours(config: Layout) -> bool:
+    """Whether the model is of our own skeleton, whose position scheme can be exchanged."""
+    return isinstance(config, vm.TransformerConfig)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def variant(name: str, scheme: str) -> vm.Model:
+    """A model of the catalogue under another position scheme; its weights are those of the loaded one."""
+    return under_scheme(load_model(name), scheme)
+
+
+def scheme_badge(model: vm.Model, scheme: str) -> str:
+    """Whether the weights were trained with this scheme."""
+    name = plain(model.name)
+    if scheme == model.config.position:
+        return f":green-badge[{name}’s own]"
+    return f":orange-badge[taken out of {name}]" if scheme == "none" else f":orange-badge[foreign to {name}]"

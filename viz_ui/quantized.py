@@ -1,0 +1,147 @@
+"""What is quantized for the page Quantization: the reader's choice, the model's twin, and its pass over the prompt."""
+
+import streamlit as st
+from torch import Tensor
+
+import viz_model as vm
+from viz_model.quantization import (
+    ALL,
+    LLM_INT8,
+    NF4,
+    ONE_LAYER,
+    SCHEMES,
+    THRESHOLD,
+    WHICH,
+    Choice,
+    Quantized,
+    Twins,
+    trace_quantized,
+    weight_bytes,
+)
+from viz_ui.stoppable import stoppable
+from viz_ui.text import number, plain, size_words
+from viz_ui.view import View
+
+LARGE = 20_000_000  # parameters, from which on work on all of them takes a second and more
+LARGEST_THRESHOLD = 999.0
+
+EXPLAINED = {
+    "int8": "Weights alone: each row by its largest absolute value; products in float32.",
+    LLM_INT8: "Weights and what enters them: true int8 products; columns with large numbers stay in 16 bits.",
+    NF4: "Weights alone: 16 levels, blocks of 64; turned back into float32 for every product.",
+}
+
+FORMULAS = {
+    "int8": r"The weights of a **row** share c, the largest |w| of them: "
+    r"$\mathrm{code} = \mathrm{round}(127\, w / c)$, $\hat w = c \cdot \mathrm{code} / 127$.",
+    LLM_INT8: r"Rows of W **and what enters them** become int8, $\mathrm{code} = \mathrm{round}(127\, w / c)$; columns "
+    "of x with a number of at least the **threshold** stay in 16 bits.",
+    NF4: r"The weights of a **block** of 64 share c, the largest |w| of them; each becomes the nearest of 16 levels: "
+    r"$\hat w = c \cdot \mathrm{level}[\mathrm{code}]$.",
+}
+
+
+def draw_choices() -> tuple[str, str, float]:
+    """Scheme, which weights, and the threshold of outliers."""
+    scheme = st.segmented_control(
+        "Scheme",
+        SCHEMES,
+        default=NF4,
+        required=True,
+        key="scheme",
+        bind="query-params",
+        help="\n".join(f"- **{name}**: {words}" for name, words in EXPLAINED.items()),
+    )
+    which = st.selectbox(
+        "Weights of the blocks",
+        WHICH,
+        index=WHICH.index(ALL),
+        key="quantized",
+        bind="query-params",
+        width=160,
+        help="One layer: that of the sidebar. Embeddings, norms, biases and unembedding stay as they are.",
+    )
+    threshold = THRESHOLD
+    if scheme == LLM_INT8:
+        threshold = st.number_input(
+            "Threshold",
+            0.1,
+            LARGEST_THRESHOLD,
+            THRESHOLD,
+            0.5,
+            key="threshold",
+            bind="query-params",
+            width=120,
+            help="A column that holds a number of at least this size anywhere in the prompt is an outlier.",
+        )
+    return scheme, which, threshold
+
+
+def stack_of(view: View) -> str:
+    """The stack that the chosen layer is in: "" where there is only one."""
+    return view.trace.config.stack_name(view.trace.part).rstrip(".")
+
+
+def current_choice(view: View, scheme: str, which: str, threshold: float) -> Choice:
+    """What does not apply is left at its default, so that equal choices are equal."""
+    place = {"layer": view.layer, "stack": stack_of(view)} if which == ONE_LAYER else {}
+    return Choice(scheme, which, threshold=threshold if scheme == LLM_INT8 else THRESHOLD, **place)
+
+
+def quantized_model(view: View, choice: Choice) -> Quantized | None:
+    """The twin of the running model; None when the reader stopped the work. Not for fragments, see `stoppable`."""
+    model, made = view.model, twins()
+    if made.made(model, choice) or is_small(model) or choice.which == ONE_LAYER:
+        return made.get(model, choice)
+    return stoppable(
+        f"Rounding the weights of {plain(model.name)}",
+        lambda progress: made.get(model, choice, progress),
+        name="quantization",
+        of=(model.name, choice),
+    )
+
+
+def is_small(model: vm.Model) -> bool:
+    """Whether its weights are rounded, and a few passes made, in less than about a second."""
+    return model.transformer.n_parameters() < LARGE
+
+
+@st.cache_resource(show_spinner=False)
+def twins() -> Twins:
+    """Shared by all visitors."""
+    return Twins()
+
+
+def quantized_trace(view: View, quantized: Quantized) -> tuple[vm.Trace, dict[str, Tensor]]:
+    """The twin's pass over what the view shows, and the largest number of each column that entered its matrices."""
+    trace, largest = _traced(view.trace, quantized, *trace_key(view), quantized.choice)
+    return trace.of(view.trace.part), largest
+
+
+def trace_key(view: View) -> tuple:
+    """What tells this pass from others, for caches: strings and numbers only."""
+    trace = view.trace
+    return view.name, trace.read.ids, trace.source and trace.source.ids, tuple(trace.mask_names.items())
+
+
+@st.cache_resource(scope="session", max_entries=2, show_spinner=False)
+def _traced(_trace, _quantized, model: str, read: tuple, source: tuple | None, masks: tuple, choice: Choice):
+    return trace_quantized(_quantized, _trace)
+
+
+def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
+    """What the weights took and take, with their constants. extra: bytes of the outlier columns in 16 bits."""
+    before, after = quantized.bytes_before, quantized.bytes_after + extra
+    constants = sum(tensor.after.constant_bytes for tensor in quantized.tensors.values())
+    whole = weight_bytes(view.model.transformer)
+    words = (
+        f"**{quantized.n_weights:,} weights**: {size_words(before)} → **{size_words(after)}** "
+        f"({size_words(2 * quantized.n_weights)} as float16), **{number(8 * after / quantized.n_weights)} bits a "
+        f"weight**, {number(8 * constants / quantized.n_weights, 3)} of them for constants"
+    )
+    if quantized.choice.scheme == NF4:
+        plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
+        words += f" ({number(8 * plain_bytes / quantized.n_weights, 3)} without double quantization)"
+    if extra:
+        words += f", {number(8 * extra / quantized.n_weights, 3)} for outlier columns"
+    return f"{words}. Whole model: {size_words(whole)} → {size_words(whole - before + after)}."

@@ -1,0 +1,250 @@
+"""One matrix before and after: its levels, a part of it in numbers, one weight's arithmetic; and all in a table."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from torch import Tensor
+
+from viz_model.quantization import LLM_INT8, Quantized, QuantizedTensor, outlier_bytes
+from viz_model.quantized_cells import QuantizedCell, level_counts, quantized_cell
+from viz_model.quantized_matrix import NF4Blocks
+from viz_ui.arithmetic import n
+from viz_ui.components.panels import Matrix, panels
+from viz_ui.levels_figure import levels_figure
+from viz_ui.open_matrix import named, note_opened, open_noted_matrix
+from viz_ui.outliers_figure import outliers_figure
+from viz_ui.quantized import bytes_words, quantized_trace, stack_of
+from viz_ui.state import choose, clamp
+from viz_ui.text import number, plain
+from viz_ui.view import View
+
+ROWS, COLUMNS = 8, 64  # what is drawn of a matrix; 64 weights of a row are a block of NF4 where N is a multiple of 64
+
+
+def draw_weights(view: View, quantized: Quantized) -> None:
+    """The section: what a matrix became, and what all of them cost."""
+    _, largest = quantized_trace(view, quantized)
+    st.markdown(bytes_words(view, quantized, outlier_bytes(quantized, largest)))
+    with st.container(horizontal=True, gap="medium"):
+        levels_place, cells_place = st.container(width=390, key="levels_side"), st.container(key="cells_side")
+    with levels_place:
+        tensor = chosen_tensor(view, quantized)
+        row, column = chosen_cell(tensor)
+        cell = quantized_cell(tensor, row, column)
+        draw_levels(tensor, cell)
+        draw_arithmetic(tensor, row, column, cell)
+    with cells_place:
+        draw_cells(view, tensor, row, column)
+    if quantized.choice.scheme == LLM_INT8:
+        draw_outliers(quantized, tensor, largest[tensor.place.name])
+    draw_table(quantized, largest)
+
+
+def chosen_tensor(view: View, quantized: Quantized) -> QuantizedTensor:
+    """The matrix that is looked at: of the sidebar's layer, by its name in the block."""
+    stack = stack_of(view)
+    here = {
+        tensor.place.local: tensor
+        for tensor in quantized.tensors.values()
+        if (tensor.place.layer, tensor.place.stack) == (view.layer, stack)
+    }
+    if st.session_state.get("matrix") not in here:  # another model, or other weights, may not have it
+        st.session_state.pop("matrix", None)
+    first = next(iter(here))
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        local = st.selectbox(
+            f"Matrix of {stack} layer {view.layer}" if stack else f"Matrix of layer {view.layer}",
+            list(here),
+            index=None,
+            placeholder=first,
+            key="matrix",
+            bind="query-params",
+            width=150,
+        )
+        tensor = here[local or first]
+        for name, axis, size in zip(("row", "column"), ("Output", "Input"), tensor.after.shape, strict=True):
+            clamp(f"matrix_{name}", size - 1)
+            st.number_input(
+                f"{axis} (0–{size - 1})",
+                0,
+                size - 1,
+                value=None,
+                step=1,
+                key=f"matrix_{name}",
+                bind="query-params",
+                placeholder="0",
+                width=104,
+            )
+    return tensor
+
+
+def chosen_cell(tensor: QuantizedTensor) -> tuple[int, int]:
+    """The weight that is looked at."""
+    row, column = (st.session_state.get(f"matrix_{name}") or 0 for name in ("row", "column"))
+    return min(row, tensor.after.shape[0] - 1), min(column, tensor.after.shape[1] - 1)
+
+
+def draw_levels(tensor: QuantizedTensor, cell: QuantizedCell) -> None:
+    counts = level_counts(tensor)
+    first_code = tensor.after.first_code
+    figure = levels_figure(
+        *(part.numpy() for part in (counts.edges, counts.before, counts.levels, counts.after)),
+        first_code=first_code,
+        marked=cell.code - first_code,
+        theme=st.context.theme.type or "light",
+    )
+    st.plotly_chart(figure, key="levels", theme=None, config={"displayModeBar": False})
+    used = int((counts.after > 0).sum())
+    st.caption(
+        f"All {tensor.before.numel():,} weights of the matrix; the largest of each row or block is at ±1. {used} of "
+        f"{len(counts.levels)} levels are used; orange: that of the framed weight."
+    )
+
+
+def draw_cells(view: View, tensor: QuantizedTensor, row: int, column: int) -> None:
+    """A part of the matrix around the chosen weight: before, codes, after, error."""
+    top, left = row // ROWS * ROWS, column // COLUMNS * COLUMNS
+    rows, columns = slice(top, top + ROWS), slice(left, left + COLUMNS)
+    before, codes, after = (
+        part[rows, columns].float().numpy()
+        for part in (tensor.before, tensor.after.codes(), tensor.after.dequantized())
+    )
+    height, width = before.shape
+    ends = max(float(np.abs(part).max()) for part in (before, after)) or 1.0
+    weights = {"low": -ends, "high": ends, "scale": "diverging"}
+    last_code = tensor.after.first_code + len(tensor.after.levels) - 1
+    coded = {"low": tensor.after.first_code, "high": last_code}
+    coded["scale"] = "diverging" if tensor.after.first_code else "sequential"
+    shared = {
+        "row_labels": [str(index) for index in range(top, top + height)],
+        "column_labels": [str(index) for index in range(left, left + width)],
+        "row_axis": "output",
+        "column_axis": "input",
+        "role": "stream",
+    }
+    where = f"{height} of {tensor.after.shape[0]:,} rows, {width} of {tensor.after.shape[1]:,} columns"
+    items = [
+        Matrix("before", "W, before", before, caption=where, **weights, **shared),
+        Matrix(
+            "codes",
+            "Codes, as stored",
+            codes,
+            caption=f"{len(tensor.after.levels)} levels: {tensor.after.first_code} … {last_code}".replace("-", "−"),
+            **coded,
+            **shared,
+        ),
+        Matrix("after", "Ŵ, what the codes stand for", after, caption="constant · level", **weights, **shared),
+        Matrix("error", "Ŵ − W", after - before, caption="what is lost", scale="diverging", **shared),
+    ]
+    panels(
+        items,
+        key="quantized_panels",
+        marked={"output": row - top, "input": column - left},
+        matrix_width=540,
+        feature_width=470,
+        on_pick=lambda event: take_cell(event, top, left),
+        on_open=note_opened,
+    )
+    scheme, place = "NF4" if isinstance(tensor.after, NF4Blocks) else "int8", tensor.place
+    names = {item.name: named(view, f"{place.name}, {item.title}, {scheme}", f"{place.name}_{item.name}_{scheme}")
+             for item in items}  # fmt: skip
+    open_noted_matrix(view, {item.name: item for item in items}, names=names)
+
+
+def take_cell(event: dict, top: int, left: int) -> None:
+    """A weight was clicked, or the label of a row or column."""
+    if event["row"] is not None:
+        st.session_state.matrix_row = top + event["row"]
+    if event["column"] is not None:
+        st.session_state.matrix_column = left + event["column"]
+
+
+def draw_arithmetic(tensor: QuantizedTensor, row: int, column: int, cell: QuantizedCell) -> None:
+    """How the framed weight came to its code, and what the code stands for."""
+    first, last = (f"w_{{{place[0]},{place[1]}}}" for place in (cell.first, cell.last))
+    in_blocks = isinstance(tensor.after, NF4Blocks)
+    lines = [
+        ("weight", f"w_{{{row},{column}}} = {n(cell.weight)}"),
+        (
+            f"largest of its {'block' if in_blocks else 'row'}",
+            f"c = \\max \\lvert {first} \\dots {last} \\rvert = {n(cell.maximum)}",
+        ),
+        ("divided", f"w / c = {n(cell.scaled)}"),
+    ]
+    if in_blocks:
+        lines += [
+            ("nearest level", f"{n(cell.level)}, \\text{{ code }} {cell.code}"),
+            ("c, kept in 8 bits", f"\\hat c = {n(cell.constant)}"),
+            ("turned back", f"\\hat w = {n(cell.constant)} \\cdot {factor(cell.level)} = {n(cell.after)}"),
+        ]
+    else:
+        lines += [
+            ("rounded", f"\\mathrm{{round}}(127 \\cdot {factor(cell.scaled)}) = {cell.code}"),
+            ("turned back", f"\\hat w = {n(cell.constant)} \\cdot {factor(cell.code)} / 127 = {n(cell.after)}"),
+        ]
+    lines.append(("lost", f"\\hat w - w = {n(cell.error)}"))
+    rows = [f"| {words} | ${formula}$ |" for words, formula in lines]
+    st.markdown("\n".join(["| step | the framed weight |", "|--|--|", *rows]))
+
+
+def factor(value: float | int) -> str:
+    """As the second factor of a product: what is negative in parentheses."""
+    words = str(value) if isinstance(value, int) else n(value)
+    return f"({words})" if value < 0 else words
+
+
+def draw_outliers(quantized: Quantized, tensor: QuantizedTensor, largest: Tensor) -> None:
+    """What entered this matrix, column by column, against the threshold."""
+    threshold = quantized.choice.threshold
+    count = int((largest >= threshold).sum())
+    st.markdown(
+        f"**Outlier columns** of {plain(tensor.place.name)} in this pass: **{count} of {len(largest):,}** reach "
+        f"{number(threshold, 2)} and stay in 16 bits; the largest number that enters is "
+        f"**{number(largest.max().item())}**."
+    )
+    figure = outliers_figure(largest.numpy(), threshold, theme=st.context.theme.type or "light")
+    st.plotly_chart(figure, key="outliers", theme=None, config={"displayModeBar": False})
+
+
+def draw_table(quantized: Quantized, largest: dict[str, Tensor]) -> None:
+    """Every quantized matrix in numbers; marking a row opens it above."""
+    tensors = list(quantized.tensors.values())
+    table = pd.DataFrame(
+        {
+            "matrix": [tensor.place.name for tensor in tensors],
+            "outputs": [tensor.after.shape[0] for tensor in tensors],
+            "inputs": [tensor.after.shape[1] for tensor in tensors],
+            "bytes before": [tensor.bytes_before for tensor in tensors],
+            "bytes after": [tensor.bytes_after for tensor in tensors],
+            "bits": [tensor.bits_per_weight for tensor in tensors],
+            "error": [tensor.relative_error for tensor in tensors],
+            "largest error": [tensor.largest_error for tensor in tensors],
+        }
+    )
+    if largest:
+        table["outliers"] = [int((largest[name] >= quantized.choice.threshold).sum()) for name in table["matrix"]]
+    st.markdown(f"**Every matrix**: error of all together **{quantized.relative_error:.3%}**.")
+    st.dataframe(
+        table,
+        hide_index=True,
+        height=min(320, 36 + 35 * len(table)),
+        key="matrices",
+        on_select=lambda: take_row(tensors),
+        selection_mode="single-row",
+        column_config={
+            "bytes before": st.column_config.NumberColumn(format="localized"),
+            "bytes after": st.column_config.NumberColumn(format="localized", help="Codes and constants"),
+            "bits": st.column_config.NumberColumn(format="%.3f", help="Bits a weight, constants counted"),
+            "error": st.column_config.NumberColumn(format="percent", help="‖Ŵ − W‖ / ‖W‖, Frobenius norms"),
+            "largest error": st.column_config.NumberColumn(format="%.5f", help="The largest |ŵ − w|"),
+            "outliers": st.column_config.NumberColumn(help="Columns kept in 16 bits, in this pass"),
+        },
+    )
+    st.caption("Click a column to sort, mark a row to open its matrix above.")
+
+
+def take_row(tensors: list[QuantizedTensor]) -> None:
+    """Open the marked matrix: its layer in the sidebar, its name here."""
+    for row in st.session_state.matrices["selection"]["rows"]:
+        st.session_state.matrix = tensors[row].place.local
+        choose(layer=tensors[row].place.layer)

@@ -1,0 +1,118 @@
+"""Rotary positions of the chosen query and key: pairs as clocks, the score by distance, the frequencies."""
+
+import streamlit as st
+import torch
+
+import viz_model as vm
+from viz_model.layout import Layout
+from viz_model.rotary import RotaryPairs, new_angles, rotary_pairs
+from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
+from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
+from viz_ui.position_figures import wavelength_figure
+from viz_ui.positions import Drawn, drawn
+from viz_ui.text import number, plain
+from viz_ui.view import View, current_view, traced
+
+FURTHEST = 100_000  # what the address may ask for; the sliders bring it into their range
+
+
+def draw_rotation() -> None:
+    """The whole section."""
+    view = current_view()
+    shown = drawn(view, _turns, "a model with rotary positions")
+    trace = rotary_trace(view, shown)
+    pairs = rotary_pairs(trace, shown.layer, shown.head, shown.query, shown.key)
+    with st.container(key="positions_address"):  # not shown: the clocks and sliders are their widgets
+        bound = {"value": None, "bind": "query-params"}
+        shift = st.number_input("Both moved by", 0, FURTHEST, key="shift", **bound)
+        apart = st.number_input("Query moved by", -FURTHEST, FURTHEST, key="apart", **bound)
+        pair = st.number_input("Pair", 0, FURTHEST, key="pair", **bound)
+    if shown.instead:
+        st.caption(shown.instead)
+    _draw_clocks(shown, pairs, Moved(shift or 0, apart or 0, pair or 0))
+    st.caption(
+        f"{plain(shown.model.name)}, layer {shown.layer}, query head {shown.head}, key head "
+        f"{shown.model.config.kv_head(shown.head)}: q and k of this pass before their rotation, turned here in float64."
+    )
+    _draw_frequencies(shown, pairs)
+
+
+def rotary_trace(view: View, shown: Drawn) -> vm.Trace:
+    """The sidebar's pass where its model is the one that is drawn, else that model's pass under its own mask."""
+    config = shown.model.config
+    trace = traced(shown.name, shown.prompt, config.mask) if shown.instead else view.trace
+    return trace.of(config.parts[0])
+
+
+def _turns(config: Layout) -> bool:
+    """Whether all numbers of its queries and keys turn in pairs that are known."""
+    return config.position == "rotary" and config.rotary_pairs is not None
+
+
+def _draw_clocks(shown: Drawn, pairs: RotaryPairs, moved: Moved) -> None:
+    config, own = shown.model.config, shown.query - shown.key
+    both_ways = config.mask != "causal"
+    longest = 2 * config.context_length
+    draw_pairs(
+        [
+            Pair(tuple(numbers), tuple(query), tuple(key), theta)
+            for numbers, query, key, theta in zip(
+                pairs.numbers.tolist(),
+                pairs.query.tolist(),
+                pairs.key.tolist(),
+                pairs.frequencies.tolist(),
+                strict=True,
+            )
+        ],
+        Token(shown.labels[shown.query], shown.query),
+        Token(shown.labels[shown.key], shown.key),
+        scale=pairs.scale,
+        computed=pairs.computed,
+        trained=config.context_length - 1,
+        both_ways=both_ways,
+        reach=Reach(least=-shown.key if both_ways else min(0, own), most=longest, furthest=longest),
+        moved=moved,
+        key="rotary_pairs",
+        on_move=_keep,
+    )
+
+
+def _keep(moved: Moved) -> None:
+    st.session_state.update(shift=moved.shift, apart=moved.apart, pair=moved.pair)
+
+
+def _draw_frequencies(shown: Drawn, pairs: RotaryPairs) -> None:
+    """How long each pair takes for a turn, with this base and another one."""
+    config = shown.model.config
+    st.subheader("How fast each pair turns")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        base = st.number_input(
+            "Another base",
+            2,
+            9_999_999,
+            500_000,
+            key="base",
+            bind="query-params",
+            width=150,
+            help="θ of pair p is base to the power −2p/D. Llama 3 has 500,000 for its longer texts.",
+        )
+        waves = pairs.wavelengths
+        length = config.context_length
+        new = int(new_angles(pairs.frequencies, length, length - 1, config.mask != "causal").sum())
+        st.markdown(
+            f"θ = base^(−2p/D), base {config.rotary_base:,.0f}, D = {config.d_head}: from one turn in "
+            f"**{number(waves.min().item(), 3)}** tokens to one in **{number(waves.max().item(), 3)}**. "
+            f"At distance {length:,}, the first that was never trained, **{new} of {len(waves)}** pairs stand at a new "
+            "angle."
+        )
+    theme = st.context.theme.type or "light"
+    exponents = torch.arange(len(waves), dtype=torch.float64) * 2 / config.d_head
+    figure = wavelength_figure(
+        {
+            f"base {config.rotary_base:,.0f}, {shown.model.name}": waves.numpy(),
+            f"base {base:,}, by formula": (2 * torch.pi * float(base) ** exponents).numpy(),
+        },
+        trained=config.context_length,
+        theme=theme,
+    )
+    st.plotly_chart(figure, key="wavelengths", theme=None, config={"displayModeBar": False})

@@ -1,0 +1,35 @@
+"""A page in sections: its title, the choice of a section beside it, and the section as a fragment."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+import viz_model as vm
+from viz_ui.state import bring_sidebar_along
+from viz_ui.text import plain, sentence
+
+
+def choose_section(title: str, names: Sequence[str], *, key: str) -> str:
+    """Draw title and choice in one row, which leaves the height to the pictures; gives the name that is chosen."""
+    with st.container(horizontal=True, vertical_alignment="center", key="sections_head"):
+        st.title(title, width="content")
+        section = st.segmented_control(
+            "What is shown",
+            list(names),
+            default=names[0],
+            required=True,
+            key=key,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+    return section or names[0]  # an address may hold an empty choice
+
+
+@st.fragment
+def draw_section(draw: Callable[[], None]) -> None:
+    """The section: a fragment, so that what is clicked in it answers at once; what it refuses is said."""
+    try:
+        draw()
+    except vm.VizError as error:
+        st.info(plain(sentence(str(error))), icon=":material/edit:")
+    bring_sidebar_along()

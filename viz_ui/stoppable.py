@@ -1,0 +1,38 @@
+"""Work that takes more than a moment: with its progress, and a button that stops it."""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+import streamlit as st
+
+Result = TypeVar("Result")
+Progress = Callable[[float], None]
+
+
+def stoppable(words: str, work: Callable[[Progress], Result], *, name: str, of: Hashable) -> Result | None:
+    """What `work` gives, or None when the reader stopped it; then there is a button to take it up again.
+
+    Not within a fragment: a click in one does not interrupt the run that it is part of.
+
+    words: what is done, as Markdown. work: called with a function that takes the share that is done; any click of the
+    reader ends it there. name: of the widgets, one for each place; of: what is worked on, so that a stop of one thing
+    stops no other.
+    """
+    stopped = f"{name}_stopped"
+    if st.session_state.get(stopped) == of:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"Stopped: {words} was not finished.", width="content")
+            st.button("Go on", key=f"{name}_again", icon=":material/play_arrow:", on_click=_note, args=(stopped, None))
+        return None
+    place = st.empty()
+    with place.container(horizontal=True, vertical_alignment="center"):
+        bar = st.progress(0.0, f"{words} …")
+        # A click interrupts the run at its next sign of progress; the next run sees that it was meant.
+        st.button("Stop", key=f"{name}_stop", icon=":material/stop:", on_click=_note, args=(stopped, of))
+    result = work(lambda done: bar.progress(min(done, 1.0), f"{words} …"))
+    place.empty()
+    return result
+
+
+def _note(stopped: str, of: Hashable) -> None:
+    st.session_state[stopped] = of

@@ -1,0 +1,137 @@
+"""KV cache, FlashAttention and quantization in one table: what each changes, alone and together."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from viz_model.quantization import Quantized
+from viz_model.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways, has_logits, ways_for
+from viz_ui.quantized import is_small, trace_key
+from viz_ui.stoppable import stoppable
+from viz_ui.text import number, size_words
+from viz_ui.view import View
+
+MOST_READ = 256  # tokens of the prompt
+NEW_TOKENS, MOST_NEW = 8, 32
+MAY_BREAK = "\u200b"  # a zero-width space: six columns have to fit into a narrow window
+
+MEANS = {
+    "cache": ("KV cache", "keys and values that were worked out **stay**: less arithmetic, more memory"),
+    "fused": (
+        f"Flash{MAY_BREAK}Attention",
+        "QKᵀ and A are **never written out**: less memory and traffic, the same arithmetic",
+    ),
+    "quantized": ("quantization", "weights in **fewer bits**: less memory and traffic, **another result**"),
+}
+
+
+def choose_new_tokens(view: View) -> None:
+    """How much of the task there is, where the model writes."""
+    if view.model.config.layout == "decoder-only":
+        st.number_input("Tokens to write", 1, MOST_NEW, NEW_TOKENS, key="written", bind="query-params", width=130)
+
+
+def draw_savings(view: View, quantized: Quantized) -> None:
+    """The section: one task done in every way."""
+    ways_for(view.model)  # says why there is no table for this model
+    ids = view.trace.read.ids[:MOST_READ]
+    rows = measured_ways(view, quantized, ids, st.session_state.get("written") or NEW_TOKENS)
+    if rows is None:
+        return
+    scheme = quantized.choice.scheme
+    st.markdown(table(rows, scheme, predicts=has_logits(view.model)))
+    st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))
+    cut = "" if len(ids) == len(view.trace.read.ids) else f"the first {len(ids)} tokens of "
+    task = f"reading {cut}this prompt, {len(ids)} tokens"
+    if rows[0].passes > 1 or view.model.config.layout == "decoder-only":
+        task += f", and writing {rows[0].passes} more, the likeliest each; every way is given the same tokens"
+    what = "logits" if has_logits(view.model) else "the vectors at the end"
+    logits = f"{what} of every {'position' if view.model.config.layout == 'encoder-only' else 'token written'}"
+    st.caption(
+        f"The task: {task}. Memory: all weights as stored, the cache at its end, and QKᵀ and A of one layer at their "
+        "largest; other activations are left out. Traffic between slow and fast memory, by formula: all weights once "
+        "a pass, and attention as Dao et al. 2022, “FlashAttention”, Algorithm 0 and Dao 2023, “FlashAttention-2”, "
+        f"Algorithm 1 move it, with {size_words(FAST_BYTES)} of fast memory (an A100's, §2.1). FLOPs: matrix products, "
+        f"a multiplication and an addition are two; every cell of QKᵀ counted. Result: {logits}, measured; the "
+        "order in which float32 numbers are added alone makes about a millionth. "
+        "Time: measured here and now, on this processor, where rounded weights are turned back into float32 for every "
+        "product. Cache: Pope et al. 2022, “Efficiently Scaling Transformer Inference”, §2.1."
+    )
+
+
+def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: int) -> list[Savings] | None:
+    """The table's rows, kept for this visitor until something else is asked; None when the reader stopped."""
+    of = (*trace_key(view)[:1], ids, new, quantized.choice)
+    kept = st.session_state.get("savings")
+    if kept is not None and kept[0] == of:
+        return kept[1]
+    if is_small(view.model):
+        rows = compare_ways(view.model, quantized, ids, new)
+    else:
+        rows = stoppable(
+            "Making every pass in every way",
+            lambda progress: compare_ways(view.model, quantized, ids, new, progress),
+            name="savings",
+            of=of,
+        )
+    if rows is not None:
+        st.session_state.savings = (of, rows)
+    return rows
+
+
+def table(rows: list[Savings], scheme: str, *, predicts: bool) -> str:
+    """Markdown: a column a way; what differs from the plain way by a hundredth and more is bold, with its factor.
+
+    predicts: whether there are logits; else the vectors at the model's end are compared.
+    """
+    first = rows[0]
+    compared = f"result: largest change of any {'logit' if predicts else 'number'}"
+    quantities = {
+        "memory: weights": [against(row.weight_bytes, first.weight_bytes) for row in rows],
+        "memory: cache": [f"**{size_words(row.cache_bytes)}**" if row.cache_bytes else "0" for row in rows],
+        "memory: QKᵀ and A": [against(row.score_bytes, first.score_bytes) for row in rows],
+        "traffic: weights": [against(row.weight_traffic, first.weight_traffic) for row in rows],
+        "traffic: attention": [against(row.attention_traffic, first.attention_traffic) for row in rows],
+        "arithmetic: FLOPs": [against(row.flops, first.flops, in_words=scientific) for row in rows],
+        compared: ["–", *(changed(row) for row in rows[1:])],
+        "result: same choice": ["–", *(f"{row.same_choices} of {row.choices}" for row in rows[1:])],
+        "time, seconds": [number(row.seconds, 2) for row in rows],
+    }
+    if not predicts:
+        del quantities["result: same choice"]
+    lines = [["", *(way_name(row.way, scheme) for row in rows)], ["--", *("--:" for _ in rows)]]
+    lines += [[name, *cells] for name, cells in quantities.items()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def changed(row: Savings) -> str:
+    words = number(row.largest_difference, 2)
+    return f"**{words}**" if row.way.quantized else words
+
+
+def way_name(way: Way, scheme: str) -> str:
+    if way == PLAIN:
+        return "none of them"
+    names = [MEANS[name][0] for name in MEANS if getattr(way, name)]
+    names = [f"{name} ({scheme})" if name == "quantization" else name for name in names]
+    return names[0] if len(names) == 1 else "both together" if len(names) == 2 else "all together"
+
+
+def scientific(value: int) -> str:
+    return number(float(value), 3)
+
+
+def against(value: int, plain_value: int, in_words: Callable[[int], str] = size_words) -> str:
+    """The value, and how many times the plain one it is where it differs."""
+    if not plain_value or abs(value / plain_value - 1) < 0.01:
+        return in_words(value)
+    return f"**{in_words(value)}** ×{number(value / plain_value, 2)}" if value else "**0**"
+
+
+def meanings(rows: list[Savings]) -> list[tuple[str, str]]:
+    """What each of them is, or why this model cannot have it."""
+    without = "this model writes no tokens after the prompt, so nothing is read again"
+    return [
+        (words, meaning if any(getattr(row.way, name) for row in rows) else without)
+        for name, (words, meaning) in MEANS.items()
+    ]

@@ -1,0 +1,153 @@
+"""What a live training left so far: its curves, and the attention of its heads at the snapshot that is looked at."""
+
+import math
+
+import numpy as np
+import streamlit as st
+
+from viz_model.tokenizer import Tokenizer
+from viz_model.training.live import LiveTraining, Snapshot
+from viz_ui.after_training import draw_before_and_after, draw_keep
+from viz_ui.colours import sequential_lut
+from viz_ui.components.head_grid import head_grid
+from viz_ui.components.panels import Matrix, panels
+from viz_ui.components.training_curves import Line, Plot, training_curves
+from viz_ui.live_training import bounds, seat
+from viz_ui.pooling import thumbnails
+from viz_ui.text import labels, plain
+
+POLL_SECONDS = 0.8
+
+
+def draw_training() -> None:
+    """The visitor's training, drawn again and again while it runs."""
+    training = seat().training
+    running = training is not None and training.is_running
+    st.fragment(_draw, run_every=POLL_SECONDS if running else None)()
+
+
+def _draw() -> None:
+    training = seat().training
+    if training is None:
+        _draw_nothing_yet()
+        return
+    if not training.is_running and st.session_state.get("live_watching"):
+        st.session_state.live_watching = False
+        st.rerun(scope="app")  # it has ended: the button says Train again, and nothing more is to be asked for
+    st.session_state.live_watching = training.is_running
+    shots = list(training.snapshots)  # it may grow while this is drawn
+    _draw_progress(training, shots[-1].step if shots else 0)
+    if not shots:
+        return
+    number_of = st.session_state.get("live_snapshot", -1)
+    shot = shots[number_of if number_of < len(shots) else -1]
+    layers, heads = shot.weights.shape[:2]
+    layer, head = chosen_head(layers, heads)
+    with st.container(horizontal=True, gap="small"):
+        with st.container(width=380):
+            _draw_curves(training, shots, shots.index(shot))
+        with st.container(width=220 if heads < 3 else 390):
+            _draw_grid(shot, layer, head)
+        with st.container(key="live_head_side"):
+            _draw_head(training, shot, layer, head)
+    if training.last is not None:
+        draw_before_and_after(training, layer, head)
+        draw_keep(training)
+
+
+def _draw_nothing_yet() -> None:
+    st.markdown(
+        "Press **Train**. At first the loss stays on a plateau: the model learns which characters there are. Then a "
+        "head in layer 0 learns to look at the **token before**, a head in layer 1 looks for what came after the same "
+        "token earlier (**induction**), and the loss falls. How far does it fall with one layer?"
+    )
+    st.caption(bounds())
+
+
+def _draw_progress(training: LiveTraining, step: int) -> None:
+    steps, seconds = training.job.recipe.steps, f"{training.seconds:.0f} s"
+    if not step and training.is_running:
+        words = f"The process starts … {seconds}"
+    elif training.is_running or step == steps:
+        words = f"{step:,} of {steps:,} steps, {seconds}"
+    else:
+        words = f"Ended after step {step:,} of {steps:,}, {seconds}"
+    st.progress(step / steps, words)
+    if training.problem:
+        st.info(plain(training.problem), icon=":material/edit:")
+
+
+def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None:
+    blind = math.log(len(training.job.characters))
+    loss = Line("training loss", "stream", tuple(shot.loss for shot in shots))
+    lines = (loss,)
+    if training.job.recipe.reads_text:
+        lines = (loss, Line("random repeats", "scores", tuple(shot.again for shot in shots), dashed=True))
+    previous, induction = (
+        Line(name, role, tuple(float(getattr(shot, what).max()) for shot in shots), dashed)
+        for name, role, what, dashed in (
+            ("previous-token head", "key", "previous", False),
+            ("induction head", "weights", "induction", True),
+        )
+    )
+    highest = 1.04 * max(blind, *(value for line in lines for value in line.values if value is not None))
+    training_curves(
+        [
+            Plot("loss, nats", highest, lines, ("blind guess", blind)),
+            Plot("weight, best head", 1.0, (previous, induction)),
+        ],
+        at=[shot.step for shot in shots],
+        most=training.job.recipe.steps,
+        step=at,
+        running=training.is_running,
+        key="live_curves",
+        on_step=_go_to,
+    )
+
+
+def _go_to(step: int) -> None:
+    st.session_state.live_snapshot = step
+
+
+def _draw_grid(shot: Snapshot, layer: int, head: int) -> None:
+    """All heads at this snapshot."""
+    small, seen = thumbnails(shot.weights, 0, 1, _causal(shot))
+    layers, heads = range(len(shot.weights)), range(shot.weights.shape[1])
+    notes = [[_note(shot, layer, head) for head in heads] for layer in layers]
+    head_grid(small, seen, sequential_lut(), layer=layer, head=head, labels=notes, key="live_grid", on_pick=_pick_head)
+
+
+def _draw_head(training: LiveTraining, shot: Snapshot, layer: int, head: int) -> None:
+    """The chosen head on the watched row."""
+    names = labels(Tokenizer.of_bytes().token_bytes(token) for token in training.job.watched)
+    matrix = Matrix(
+        "weights",
+        f"Layer {layer}, head {head}, step {shot.step:,}",
+        shot.weights[layer, head],
+        names,
+        names,
+        caption=f"on random repeats: {_note(shot, layer, head)}",
+        role="weights",
+        allowed=_causal(shot),
+        rows_are_queries=True,
+        columns_are_keys=True,
+    )
+    panels([matrix], key="live_panels", matrix_width=300)
+
+
+def _note(shot: Snapshot, layer: int, head: int) -> str:
+    return f"previous {shot.previous[layer, head]:.2f}, induction {shot.induction[layer, head]:.2f}"
+
+
+def _causal(shot: Snapshot) -> np.ndarray:
+    return np.tri(shot.weights.shape[-1], dtype=bool)
+
+
+def chosen_head(layers: int, heads: int) -> tuple[int, int]:
+    """The head that is drawn large: as clicked, or the last one of the last layer."""
+    layer, head = st.session_state.get("live_layer"), st.session_state.get("live_head")
+    return min(layers - 1 if layer is None else layer, layers - 1), min(head or 0, heads - 1)
+
+
+def _pick_head(layer: int, head: int) -> None:
+    st.session_state.live_layer, st.session_state.live_head = layer, head

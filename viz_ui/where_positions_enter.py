@@ -1,0 +1,136 @@
+"""Where positions enter: which hook sites change when the whole prompt stands elsewhere, scheme by scheme."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+import streamlit as st
+
+import viz_model as vm
+from viz_model.position_schemes import SiteChange, possible_schemes, site_changes
+from viz_ui.positions import NAMES, Drawn, drawn, is_ours, variant
+from viz_ui.text import number, plain
+from viz_ui.view import current_view
+
+ELSEWHERE, WITHOUT = "moved as a whole", "without positions"
+SENTENCES = {
+    ELSEWHERE: "The same prompt, every token so many positions later.",
+    WITHOUT: "The same prompt, positions left away.",
+}
+FIRST_MOVE = 10
+NO_ROW, ABOUT_0 = "no row", " ≈ 0"
+
+
+def draw_sites() -> None:
+    """The whole section."""
+    view = current_view()
+    shown = drawn(view, is_ours, "a model of this project, whose positions can be changed")
+    config = shown.model.config
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        compared = st.segmented_control(
+            "Compare the pass with itself",
+            list(SENTENCES),
+            default=ELSEWHERE,
+            required=True,
+            key="compared",
+            bind="query-params",
+        )
+        compared, by = compared or ELSEWHERE, 0  # an address may hold an empty choice
+        if compared == ELSEWHERE:
+            by = st.slider(
+                "Positions later", 0, 2 * config.context_length, FIRST_MOVE, key="later", bind="query-params", width=320
+            )
+        st.markdown(
+            f"{SENTENCES[compared]} Largest change of any number of each site, embedding and layer {shown.layer}.",
+            width="content",
+        )
+    if shown.instead:
+        st.caption(shown.instead)
+    schemes = [scheme for scheme in possible_schemes(config) if compared == ELSEWHERE or scheme != "none"]
+    found, problems = {}, []
+    for scheme in schemes:
+        try:
+            found[scheme] = _site_changes(shown.name, shown.prompt, scheme, by)
+        except vm.VizError as error:
+            problems.append(str(error))
+    table = change_table(shown, schemes, found)
+    st.dataframe(
+        table.style.apply(_colours, axis=None), hide_index=True, height="content", row_height=24, key="site_changes"
+    )
+    for problem in problems:
+        st.caption(f"{NO_ROW}: {plain(problem)}")
+    st.caption(
+        f"In every column the weights of {plain(shown.model.name)}, trained {_trained(config.position)}. "
+        "0: bit for bit the same. ≈ 0: rounding, under 10⁻⁵ of the site's largest number. Learned and sinusoidal rows are "
+        "added to the embedding, so everything after it changes; RoPE turns q and k in every layer, and QKᵀ depends on "
+        "distances alone. Vaswani et al. 2017, §3.5; Su et al. 2021, “RoFormer”, §3."
+    )
+
+
+@st.cache_data(scope="session", max_entries=16, show_spinner="Running both passes …")
+def _site_changes(name: str, prompt: str, scheme: str, by: int) -> list[SiteChange]:
+    """Moved by so many positions, or for 0 against the pass without positions."""
+    model = variant(name, scheme)
+    ids = model.encode(prompt)
+    return site_changes(model, ids, model, by) if by else site_changes(model, ids, variant(name, "none"))
+
+
+def change_table(shown: Drawn, schemes: list[str], found: dict[str, list[SiteChange]]) -> pd.DataFrame:
+    """A row for each site of the embedding, the chosen layer and the end; a column for each scheme."""
+    config = shown.model.config
+    part = config.parts[0]
+    stack, block = config.stack_name(part), config.block_name(part, shown.layer)
+    wanted = [
+        name
+        for name in merged([[change.site for change in changes] for changes in found.values()])
+        if name.startswith(f"{block}.") or (name.startswith(stack) and "blocks." not in name) or name == "logits"
+    ]
+    table = {"site": wanted}
+    for scheme in schemes:
+        by_site = {change.site: change for change in found.get(scheme, ())}
+        table[heading(config.position, scheme)] = [
+            words(by_site.get(name)) if scheme in found else NO_ROW for name in wanted
+        ]
+    return pd.DataFrame(table)
+
+
+def _trained(position: str) -> str:
+    return "without positions" if position == "none" else f"with {NAMES[position]} positions"
+
+
+def heading(own: str, scheme: str) -> str:
+    return f"{NAMES[scheme]} (its own)" if scheme == own else NAMES[scheme]
+
+
+def merged(lists: Iterable[list[str]]) -> list[str]:
+    """All names of all lists, each once; what only one list has stands after what it follows there."""
+    result: list[str] = []
+    for names in lists:
+        at = 0
+        for name in names:
+            if name not in result:
+                result.insert(at, name)
+            at = result.index(name) + 1
+    return result
+
+
+def words(change: SiteChange | None) -> str:
+    """The largest change in a few letters."""
+    if change is None:
+        return "–"
+    if change.change == 0:
+        return "0"
+    return f"{number(change.change, 2)}{ABOUT_0}" if change.is_rounding else number(change.change, 3)
+
+
+def _colours(table: pd.DataFrame) -> pd.DataFrame:
+    """What changed is marked; what did not, or by rounding only, is grey."""
+    dark = st.context.theme.type == "dark"
+    marked = f"background-color: {'#4A2A58' if dark else '#EADBF0'}; font-weight: 600"
+    grey = f"color: {'#B4B8C0' if dark else '#5C6068'}"
+
+    def style(text: str) -> str:
+        return grey if text in ("0", "–", NO_ROW) or text.endswith(ABOUT_0) else marked
+
+    styles = table.map(style)
+    styles["site"] = ""
+    return styles

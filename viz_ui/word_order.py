@@ -1,0 +1,168 @@
+"""Shuffle the words: one head on the prompt as typed and in another order, under each position scheme."""
+
+import re
+
+import streamlit as st
+
+from viz_model.position_schemes import OrderChange, change_order, possible_schemes, put_back, shuffled_order
+from viz_ui.components.panels import Matrix, panels
+from viz_ui.components.token_order import token_order
+from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
+from viz_ui.positions import NAMES, Drawn, drawn, is_ours, scheme_badge, variant
+from viz_ui.state import choose, choose_cell
+from viz_ui.text import number
+from viz_ui.view import View, current_view
+
+FIRST_SEED, LARGEST_SEED = 1, 999_999
+
+
+def draw_word_order() -> None:
+    """The whole section."""
+    view = current_view()
+    shown = drawn(view, is_ours, "a model of this project, whose positions can be taken out")
+    if shown.instead:
+        st.caption(shown.instead)
+    scheme, order = _choose(shown)
+    token_order(shown.labels, order, key="token_order", on_move=_keep_order)
+    change = _change_order(shown.name, shown.prompt, scheme, order)
+    st.markdown(_finding(shown, scheme, order))
+    _draw_matrices(view, shown, change)
+
+
+def _choose(shown: Drawn) -> tuple[str, tuple[int, ...]]:
+    """The scheme and the order; both are in the address."""
+    with st.container(key="positions_address"):  # not shown: button and row of words are their widgets
+        seed = st.number_input("Seed", 0, LARGEST_SEED, FIRST_SEED, key="shuffle", bind="query-params")
+        text = st.text_input("Order", key="order", bind="query-params")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        scheme = st.segmented_control(
+            "Position scheme",
+            possible_schemes(shown.model.config),
+            default="none",
+            required=True,
+            format_func=NAMES.get,
+            key="scheme",
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        st.button("Shuffle again", icon=":material/shuffle:", on_click=_shuffle, args=(seed + 1,))
+        st.button("As typed", icon=":material/undo:", on_click=_keep_order, args=(tuple(range(len(shown.ids))),))
+        st.caption(f"{'Your order' if text else f'Seed {seed}'}. Drag a word, or Shift + arrow keys.", width="content")
+    scheme = scheme or "none"  # an address may hold an empty choice
+    order = read_order(text, len(shown.ids))
+    if text and order is None:
+        st.caption("The order in the address is of another prompt: shuffled by the seed instead.")
+    return scheme, order or shuffled_order(len(shown.ids), seed)
+
+
+def read_order(text: str | None, length: int) -> tuple[int, ...] | None:
+    """An order as the address has it, "2-0-1"; None where it is none of so many tokens."""
+    if not re.fullmatch(r"[0-9]{1,6}(-[0-9]{1,6})*", text or ""):
+        return None
+    order = tuple(map(int, text.split("-")))
+    return order if sorted(order) == list(range(length)) else None
+
+
+def _keep_order(order: tuple[int, ...]) -> None:
+    st.session_state.order = "-".join(map(str, order))
+
+
+def _shuffle(seed: int) -> None:
+    st.session_state.update(shuffle=min(seed, LARGEST_SEED), order="")
+
+
+@st.cache_resource(scope="session", max_entries=8, show_spinner="Running the prompt in both orders …")
+def _change_order(name: str, prompt: str, scheme: str, order: tuple[int, ...]) -> OrderChange:
+    model = variant(name, scheme)
+    return change_order(model, model.encode(prompt), order)
+
+
+def _finding(shown: Drawn, scheme: str, order: tuple[int, ...]) -> str:
+    found = []
+    for name in possible_schemes(shown.model.config):
+        change = _change_order(shown.name, shown.prompt, name, order).weights_change
+        words = f"{NAMES[name]} {number(change, 2)}"
+        found.append(f"**{words}**" if name == scheme else words)
+    return f"{scheme_badge(shown.model, scheme)} Largest difference of any weight, words put back: {' · '.join(found)}"
+
+
+def _draw_matrices(view: View, shown: Drawn, change: OrderChange) -> None:
+    """The head as typed, with the words in their order, and their difference once rows and columns are put back."""
+    matrices = order_matrices(shown, change)
+    places = {token: place for place, token in enumerate(change.order)}
+    cell = shown.query, shown.key
+    with st.container(horizontal=True, gap="medium"):
+        for n, (matrix, selected, pick) in enumerate(
+            (
+                (matrices[0], cell, choose_cell),
+                (matrices[1], tuple(places[token] for token in cell), lambda event: _choose_moved(event, change.order)),
+                (matrices[2], cell, choose_cell),
+            )
+        ):
+            with st.container(key=f"third_of_row_{n}"):
+                panels(
+                    [matrix],
+                    key=f"order_panel_{n}",
+                    selected=selected,
+                    matrix_width=420,
+                    on_pick=pick,
+                    on_open=note_opened,
+                )
+    open_noted_matrix(
+        view,
+        {matrix.name: matrix for matrix in matrices},
+        lambda: _arrays(shown, change, matrices),
+        "word_order",
+        names={matrix.name: _name(shown, matrix) for matrix in matrices},
+    )
+
+
+def order_matrices(shown: Drawn, change: OrderChange) -> list[Matrix]:
+    typed = change.typed.weights(shown.layer, shown.head)
+    shuffled = change.shuffled.weights(shown.layer, shown.head)
+    names, back = shown.labels, put_back(shuffled, change.order)
+    largest = max(typed.max().item(), shuffled.max().item())
+    moved = [names[token] for token in change.order]
+    shared = {"high": largest, "rows_are_queries": True, "columns_are_keys": True}
+    weights = shared | {"low": 0.0, "role": "weights", "caption": f"layer {shown.layer}, head {shown.head}, no mask"}
+    return [
+        Matrix("typed", "Weights, as typed", typed.numpy(), names, names, **weights),
+        Matrix("shuffled", "Weights, new order", shuffled.numpy(), moved, moved, **weights),
+        Matrix(
+            "difference",
+            "Words put back − as typed",
+            (back - typed).numpy(),
+            names,
+            names,
+            caption=f"of this head; largest {number((back - typed).abs().max().item(), 2)}",
+            role="stream",
+            scale="diverging",
+            low=-largest,
+            **shared,
+        ),
+    ]
+
+
+def _choose_moved(event: dict, order: tuple[int, ...]) -> None:
+    """A cell of the shuffled matrix: its row and column are places, the sidebar's numbers are tokens."""
+    choose(**{name: order[event[name]] for name in ("query", "key") if event[name] is not None})
+
+
+def _name(shown: Drawn, matrix: Matrix) -> Named:
+    where = f"layer{shown.layer}_head{shown.head}"
+    return Named(
+        f"{shown.model.name}, layer {shown.layer}, head {shown.head}: {matrix.title}",
+        f"{shown.model.name}_{where}_{matrix.name}",
+    )
+
+
+def _arrays(shown: Drawn, change: OrderChange, matrices: list[Matrix]) -> dict:
+    """Everything of the section for one NPZ file."""
+    return {
+        "description": "weights (T,T) of one head as typed, with token order[p] at place p, and their difference with "
+        "rows and columns put back",
+        "tokens": shown.labels,
+        "ids": list(shown.ids),
+        "order": list(change.order),
+        **{matrix.name: matrix.values for matrix in matrices},
+    }
