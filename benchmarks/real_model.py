@@ -37,12 +37,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     command = [sys.executable, "-c", ROUND, chosen.model]
-    rounds = [
-        json.loads(
-            subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-        )
-        for _ in range(chosen.rounds)
-    ]
+    rounds = []
+    for _ in range(chosen.rounds):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        rounds.append(json.loads(done.stdout.splitlines()[-1]))
     medians = {what: statistics.median(seconds[what] for seconds in rounds) for what in BUDGETS}
     for what, seconds in medians.items():
         print(f"{what:20} {seconds:6.2f} s (budget {BUDGETS[what]} s)")

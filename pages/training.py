@@ -37,7 +37,7 @@ def draw() -> None:
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”; Olsson et al. 2022, “In-context "
         "Learning and Induction Heads”. Random repeats: rows of 48 characters in which a segment comes again; only its "
         "second copy counts. Weights of the heads on the token before, and on the one after the earlier copy: means "
-        "over 16 rows of 24 random characters and the same again."
+        "over 16 rows of random characters and the same again, together as long as a row of the training."
     )
 
 

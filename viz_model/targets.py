@@ -7,7 +7,7 @@ from it instead (Devlin et al. 2019, "BERT", §3.1).
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -121,6 +121,29 @@ def step_by_step(model: Model, ids: Sequence[int]) -> Iterator[OneStep]:
         logits = model.transformer(torch.tensor([[now]]), cache=cache)[0]  # (1,1) -> (V,)
         seconds = time.perf_counter() - start
         yield OneStep(F.cross_entropy(logits.double(), torch.tensor(after)).item(), seconds)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row read in one pass and in steps: seconds of both, how many steps, and how far their losses differ."""
+
+    pass_seconds: float
+    step_seconds: float
+    steps: int
+    largest_difference: float
+
+
+def compare_with_steps(model: Model, trace: Trace, report: Callable[[float], None]) -> Comparison:
+    """Read the row of a trace under the model's own mask both ways; `report` is told the share that is done."""
+    losses, seconds, row = [], 0.0, trace.ids
+    one_pass_seconds(model, row[:-1])  # the first pass of a length is slower
+    pass_seconds = one_pass_seconds(model, row[:-1])
+    for step in step_by_step(model, row):
+        losses.append(step.loss)
+        seconds += step.seconds
+        report(len(losses) / (len(row) - 1))
+    difference = (torch.tensor(losses, dtype=torch.float64) - next_token_targets(trace).losses).abs().max().item()
+    return Comparison(pass_seconds, seconds, len(losses), difference)
 
 
 def one_pass_seconds(model: Model, ids: Sequence[int]) -> float:

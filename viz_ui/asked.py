@@ -8,16 +8,10 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_model.targets import (
-    Targets,
-    expected,
-    hidden_token_targets,
-    next_token_targets,
-    one_pass_seconds,
-    step_by_step,
-)
+from viz_model.targets import Targets, compare_with_steps, expected, hidden_token_targets, next_token_targets
 from viz_ui.components.token_targets import TokenTarget, token_targets
 from viz_ui.state import choose
+from viz_ui.stoppable import stoppable
 from viz_ui.text import labels, number, plain, shown
 from viz_ui.view import View
 
@@ -158,24 +152,26 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
     if view.model.config.layout != "decoder-only":
         st.caption("Choose a decoder-only model to do both and compare.")
         return
+    of = (view.name, view.trace.ids)
     if st.button("Do both, and compare the losses", key="compare_steps", icon=":material/timer:"):
-        _compare(view)
+        st.session_state.compare_of, st.session_state.compared = of, None
+    if st.session_state.get("compare_of") == of:
+        _compare(view, of)
 
 
-def _compare(view: View) -> None:
-    ids = view.trace.ids
-    one_pass_seconds(view.model, ids[:-1])  # the first pass of a length is slower
-    seconds, losses, steps = one_pass_seconds(view.model, ids[:-1]), [], 0.0
-    own = view.under(view.own_mask)
-    place = st.empty()
-    for n, step in enumerate(step_by_step(view.model, ids)):
-        losses.append(step.loss)
-        steps += step.seconds
-        if n % 16 == 0:
-            place.progress((n + 1) / (len(ids) - 1), "A token a step …")
-    difference = np.abs(np.array(losses) - next_token_targets(own).losses.numpy()).max()
-    place.markdown(
-        f"One pass: **{number(seconds * 1e3, 3)} ms**. {len(losses):,} steps: **{number(steps * 1e3, 3)} ms**. "
-        f"Their losses differ by **{number(difference, 2)}** at most: under the causal mask one pass asks exactly what "
-        "decoding would, all at once."
-    )
+def _compare(view: View, of: tuple) -> None:
+    """Once for a row; what was found stays while other positions are looked at."""
+    found = st.session_state.compared
+    if found is None:
+        own = view.under(view.own_mask)
+        found = stoppable(
+            "A token a step", lambda report: compare_with_steps(view.model, own, report), name="compare", of=of
+        )
+        st.session_state.compared = found
+    if found is not None:
+        st.markdown(
+            f"One pass: **{number(found.pass_seconds * 1e3, 3)} ms**. {found.steps:,} steps: "
+            f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by "
+            f"**{number(found.largest_difference, 2)}** at most: under the causal mask one pass asks exactly what "
+            "decoding would, all at once."
+        )

@@ -106,16 +106,23 @@ def query_lines_figure(
     figure.update_layout(
         xaxis=_axis("query", labels, 560) | {"tickangle": -90, "range": [-0.5, len(labels) - 0.5]},
         yaxis={"title": {"text": escape(axis)}, "rangemode": "tozero", "zeroline": False, "gridcolor": MASKED_GREY},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        hovermode="x unified",
-        height=height,
         margin={"l": 60, "r": 10, "t": 30, "b": 40 + _text_pixels(labels)},
-        paper_bgcolor=CLEAR,
-        plot_bgcolor=CLEAR,
-        font={"color": TEXT[theme], "size": 12},
-        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+        **curves_layout(theme, height),
     )
     return figure
+
+
+def curves_layout(theme: Theme, height: int) -> dict:
+    """What figures of curves have in common: the legend above them, one hover for all, the colours of the theme."""
+    return {
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "hovermode": "x unified",
+        "height": height,
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "font": {"color": TEXT[theme], "size": 12},
+        "hoverlabel": {"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+    }
 
 
 def colour_scale(scale: Scale) -> list[tuple[float, str]]:

@@ -55,17 +55,9 @@ def draw_choices() -> None:
         st.selectbox("Width C", WIDTHS, WIDTHS.index(size.d_model), key="live_width", **numbers)
         st.number_input("Steps", 20, MOST_STEPS, STEPS, 100, key="live_steps", **numbers | {"width": 110})
         st.number_input("Seed", 0, LARGEST_SEED, 0, key="live_seed", **numbers)
-    if task == TEXT:
-        st.text_area(
-            "Text to learn from",
-            key="live_text",
-            persist_state="session",
-            height=110,
-            max_chars=LONGEST_TEXT,
-            disabled=running,
-            placeholder="Paste a page or more. It is read byte by byte, stays on this computer and is not in the link.",
-        )
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        if task == TEXT:
+            _choose_text(running)
         st.text_input(
             "Row that is watched",
             WATCHED if task == REPEATS else WATCHED_IN_TEXT,
@@ -85,6 +77,23 @@ def draw_choices() -> None:
     problem = st.session_state.get("live_problem")
     if problem:
         st.info(plain(problem), icon=":material/edit:")
+
+
+def _choose_text(running: bool) -> None:
+    """The text to learn from, behind a button: the room below belongs to the pictures."""
+    count = len(st.session_state.get("live_text") or "")
+    with st.popover(f"Text ({count:,})", icon=":material/edit_note:", width=150):
+        st.text_area(
+            "Text to learn from",
+            key="live_text",
+            persist_state="session",
+            height=300,
+            width=520,
+            max_chars=LONGEST_TEXT,
+            disabled=running,
+            placeholder="Paste a page or more, then Ctrl+Enter.",
+            help="It is read byte by byte, stays on this computer and is not in the link.",
+        )
 
 
 def is_running() -> bool:
@@ -110,7 +119,7 @@ def _job() -> Job:
         return repeats_job(size, state.live_steps, state.live_seed, state.live_watched)
     text = state.get("live_text") or ""
     if not text.strip():
-        raise TrainingError("There is no text to learn from yet. Paste one, a page or more.")
+        raise TrainingError("There is no text to learn from yet. Press Text and paste one, a page or more.")
     return text_job(size, state.live_steps, state.live_seed, state.live_watched_text, text)
 
 

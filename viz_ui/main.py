@@ -36,7 +36,8 @@ page = st.navigation(
             models,
             st.Page("../pages/shape_reference.py", title="Shape reference", icon=":material/table_chart:"),
         ],
-    }
+    },
+    position="top",
 )
 view = draw_sidebar()
 if view is None and page is not models:  # the page Models is where another one can be chosen

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.figures import MASKED_GREY, TEXT, Theme, curves_layout
 
 
 def wavelength_figure(waves: dict[str, np.ndarray], *, trained: int, theme: Theme, height: int = 300) -> go.Figure:
@@ -78,13 +78,4 @@ def _colour(role: str, theme: Theme) -> str:
 def _lay_out(figure: go.Figure, theme: Theme, height: int) -> None:
     figure.update_xaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
     figure.update_yaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        hovermode="x unified",
-        height=height,
-        margin={"l": 10, "r": 10, "t": 30, "b": 10},
-        paper_bgcolor=CLEAR,
-        plot_bgcolor=CLEAR,
-        font={"color": TEXT[theme], "size": 12},
-        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
-    )
+    figure.update_layout(margin={"l": 10, "r": 10, "t": 30, "b": 10}, **curves_layout(theme, height))

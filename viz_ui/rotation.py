@@ -5,7 +5,7 @@ import torch
 
 import viz_model as vm
 from viz_model.layout import Layout
-from viz_model.rotary import RotaryPairs, new_angles, rotary_pairs
+from viz_model.rotary import RotaryPairs, new_angles, pair_products, rotary_pairs
 from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
 from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
 from viz_ui.position_figures import wavelength_figure
@@ -29,7 +29,9 @@ def draw_rotation() -> None:
         pair = st.number_input("Pair", 0, FURTHEST, key="pair", **bound)
     if shown.instead:
         st.caption(shown.instead)
-    _draw_clocks(shown, pairs, Moved(shift or 0, apart or 0, pair or 0))
+    if pair is None:  # the one that adds or takes most
+        pair = int(pair_products(pairs, shown.query, shown.key).abs().argmax())
+    _draw_clocks(shown, pairs, Moved(shift or 0, apart or 0, pair))
     st.caption(
         f"{plain(shown.model.name)}, layer {shown.layer}, query head {shown.head}, key head "
         f"{shown.model.config.kv_head(shown.head)}: q and k of this pass before their rotation, turned here in float64."

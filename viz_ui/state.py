@@ -29,7 +29,8 @@ FORMS = {
     "(box_head|cross_layer|cross_head|digit|letter|blank)": WHOLE,
     "(temperature|top_p|threshold)": FRACTION,
     "matrix_(row|column)": WHOLE,
-    "(shuffle|shift|pair|base|later)": WHOLE.replace("6", "7"),
+    "(shuffle|shift|pair|later)": WHOLE,
+    "base": r"[0-9]{1,7}",
     "apart": "-?" + WHOLE,
 }
 

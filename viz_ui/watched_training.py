@@ -90,7 +90,7 @@ def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None
             ("induction head", "weights", "induction", True),
         )
     )
-    highest = 1.04 * max(blind, *(value for line in lines for value in line.values if value is not None))
+    highest = 1.04 * max([blind, *(value for line in lines for value in line.values if value is not None)])
     training_curves(
         [
             Plot("loss, nats", highest, lines, ("blind guess", blind)),

@@ -60,9 +60,9 @@ def draw_sites() -> None:
         st.caption(f"{NO_ROW}: {plain(problem)}")
     st.caption(
         f"In every column the weights of {plain(shown.model.name)}, trained {_trained(config.position)}. "
-        "0: bit for bit the same. ≈ 0: rounding, under 10⁻⁵ of the site's largest number. Learned and sinusoidal rows are "
-        "added to the embedding, so everything after it changes; RoPE turns q and k in every layer, and QKᵀ depends on "
-        "distances alone. Vaswani et al. 2017, §3.5; Su et al. 2021, “RoFormer”, §3."
+        "0: bit for bit the same. ≈ 0: rounding, under 10⁻⁵ of the site's largest number. Learned and sinusoidal rows "
+        "are added to the embedding, so everything after it changes; RoPE turns q and k in every layer, and QKᵀ "
+        "depends on distances alone. Vaswani et al. 2017, §3.5; Su et al. 2021, “RoFormer”, §3."
     )
 
 

@@ -112,6 +112,15 @@ def open_page(page, url):
     return page
 
 
+SECTIONS = {"Heads": "Explore", "Inside a head": "Explore", "Masks": "Explore", "Training": "Understand"}
+
+
+def choose_page(page, title):
+    """Go to another page by the menu of its group, as a reader does; its script has not run when this is back."""
+    page.get_by_test_id("stTopNavSection").get_by_text(SECTIONS[title], exact=True).click()
+    page.get_by_role("menuitem", name=title).click()
+
+
 # A link to a page other than the first makes Streamlit's script try where the server's root is.
 _PROBE = re.compile(r"/\w+/_stcore/(health|host-config)$")
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import choose_page, nothing_sticks_out, open_page, settle
 from tests.bundled import attentions
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
@@ -103,7 +103,7 @@ def test_every_choice_stands_in_the_address_and_back_is_undo(page, app_url):
 
 def test_choices_hold_on_every_page(page, app_url):
     open_page(page, link(app_url, prompt=PROMPT, layer=1, head=6, query=5, key=3))
-    page.get_by_role("link", name="Inside a head").click()
+    choose_page(page, "Inside a head")
     expect(page.get_by_role("heading", name="Inside a head", exact=True)).to_be_visible()
     settle(page)
     expected = {"Layer": "1", "Head": "6", "Query": "5", "Key": "3"}
@@ -111,7 +111,7 @@ def test_choices_hold_on_every_page(page, app_url):
     click_cell(page, "weights", 6, 2)
     expect(page.get_by_role("heading", name="The cell of query 6 and key 2")).to_be_visible()
     settle(page)
-    page.get_by_role("link", name="Heads").click()
+    choose_page(page, "Heads")
     expect(page.get_by_role("heading", name="Heads", exact=True)).to_be_visible()
     settle(page)
     assert chosen(page) == expected | {"Query": "6", "Key": "2"}
@@ -123,7 +123,7 @@ def test_page_sidebar_and_address_agree_after_a_click_and_at_once_another_page(p
     open_page(page, link(app_url, prompt=PROMPT, layer=2, head=5, query=5, key=3))
     page.get_by_role("button", name=re.compile("^Layer 3, head 1")).click()
     page.wait_for_timeout(wait_ms)
-    page.get_by_role("link", name="Inside a head").click()
+    choose_page(page, "Inside a head")
     said = page.get_by_text(re.compile("^All that layer"))
     expect(said).to_be_visible()
     settle(page)

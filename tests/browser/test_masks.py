@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import choose_page, nothing_sticks_out, open_page, settle
 from tests.bundled import queries_keys_values
 from viz_model.drawn_masks import encode_mask
 
@@ -182,10 +182,10 @@ def test_both_masks_can_be_drawn_and_survive_another_page(page, app_url):
     open_page(page, link(app_url, mask_a="drawn by hand", cells_a=encode_mask(drawn), mask_b="drawn by hand"))
     expect_open(page, drawn, "A")
     expect_open(page, TRIANGLE, "B")
-    page.get_by_role("link", name="Inside a head").click()
+    choose_page(page, "Inside a head")
     expect(page.get_by_role("heading", name="Inside a head", exact=True)).to_be_visible()
     settle(page)
-    page.get_by_role("link", name="Masks").click()
+    choose_page(page, "Masks")
     expect(page.get_by_role("heading", name="Masks", exact=True)).to_be_visible()
     settle(page)
     expect_open(page, drawn, "A")

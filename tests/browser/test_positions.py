@@ -106,7 +106,7 @@ def score_of(trace, query_position, key_position):
 
 @pytest.mark.viewport(1280, 720)
 def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page, positions_url, turning_trace):
-    open_page(page, link(positions_url, model=NAME, positions="Rotation"))
+    open_page(page, link(positions_url, model=NAME, positions="Rotation", pair=0))
     for part in (".large svg", ".clocks", ".curve svg"):
         box = page.locator(f".rotary {part}").bounding_box()
         assert box["y"] + box["height"] <= 720, part

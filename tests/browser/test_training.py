@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import choose_page, nothing_sticks_out, open_page, settle
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 T = len(vm.load("tiny-gpt").tokenizer.encode(PROMPT))
@@ -83,10 +83,10 @@ def test_a_training_is_watched_and_scrubbed(page, app_url):
     page.get_by_role("button", name="Pause", exact=True).click()
     settle(page)
 
-    page.get_by_role("link", name="Heads").click()
+    choose_page(page, "Heads")
     expect(page.get_by_role("heading", name="Heads", exact=True)).to_be_visible()
     settle(page)
-    page.get_by_role("link", name="Training").click()  # what was trained is still there
+    choose_page(page, "Training")  # what was trained is still there
     expect(curves).to_be_visible()
     settle(page)
     page.set_viewport_size({"width": 900, "height": 900})

@@ -11,7 +11,13 @@ import viz_model as vm
 from tests.bundled import gpt2
 from tests.viz_model.models import make_model, small_config
 from viz_model.model import Model
-from viz_model.targets import expected, hidden_token_targets, next_token_targets, one_pass_seconds, step_by_step
+from viz_model.targets import (
+    compare_with_steps,
+    expected,
+    hidden_token_targets,
+    next_token_targets,
+    step_by_step,
+)
 from viz_model.tokenizer import Tokenizer
 
 PROMPT = "The queen gave the girl a ring, and she thanked her. " * 6  # more than AT_ONCE tokens
@@ -93,10 +99,15 @@ def test_an_encoder_decoder_is_asked_for_its_target():
 def test_decode_steps_have_the_losses_of_one_pass():
     model = vm.load("tiny-gpt")
     trace = model.trace(PROMPT)
-    steps = list(step_by_step(model, trace.ids))
-    np.testing.assert_allclose([step.loss for step in steps], next_token_targets(trace).losses, atol=1e-3)
+    steps, told = list(step_by_step(model, trace.ids)), []
+    losses = next_token_targets(trace).losses.numpy()
+    np.testing.assert_allclose([step.loss for step in steps], losses, atol=1e-3)
     assert all(step.seconds > 0 for step in steps)
-    assert one_pass_seconds(model, trace.ids) > 0
+    found = compare_with_steps(model, trace, told.append)
+    assert found.steps == len(steps) == trace.length - 1
+    np.testing.assert_allclose(told, np.arange(1, trace.length) / (trace.length - 1))
+    assert found.largest_difference == pytest.approx(np.abs([step.loss for step in steps] - losses).max(), abs=1e-6)
+    assert found.pass_seconds > 0 < found.step_seconds
 
 
 def test_under_a_foreign_mask_steps_and_pass_are_not_the_same():

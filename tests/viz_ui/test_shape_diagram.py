@@ -12,7 +12,6 @@ from viz_model.shapes import block_nodes, outer_nodes, sizes
 from viz_ui.components.shape_diagram import Card, Diagram, Edge, checked_pick
 from viz_ui.shape_layout import around, letters, placed
 
-
 ANY_PART = st.sampled_from(("self", "encoder", "decoder"))
 
 

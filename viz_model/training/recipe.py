@@ -145,9 +145,9 @@ TINY_LLAMA = Recipe(
     ),
     (
         *TINY_GPT.stages[:4],
-        Stage("text", steps=3000, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
+        Stage("text", steps=500, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
     ),
-    averaged_steps=600,
+    averaged_steps=50,
     begins_with="tiny-gpt",
     taken=("tokens.weight",),
 )

@@ -35,7 +35,8 @@ def mask_editor(
 ) -> None:
     """Draw the booleans `allowed` (T,S), True where a query (row) may read a key (column), and let them be changed.
 
-    row_labels, column_labels: one ready-made string a token. name: what the mask is called. cursor: the cell where the keyboard starts.
+    row_labels, column_labels: one ready-made string a token. name: what the mask is called.
+    cursor: the cell where the keyboard starts.
     on_draw: called with the new booleans (T,S) after each stroke, key or button. Keep them and give them back as
         `allowed`: what comes back later than the reader's next stroke does not undo it.
 

@@ -12,10 +12,14 @@ class Ledger {
     this.node = element("section", "ledger");
     this.blocks = [];
     this.lines = [
-      this.line(this.matrix("scores", ["S = QKᵀ/√D"], "scores", true), this.numbers("before.maximum", ["m"], "scores"),
-        this.numbers("maximum", ["m′"], "scores"), this.numbers("rescaling", ["e", "m−m′"], "")),
-      this.line(this.matrix("exponentials", ["e", "S−m′"], "weights"), this.numbers("before.total", ["l"], "weights"),
-        this.numbers("total", ["l′"], "weights")),
+      this.line(
+        this.matrix("scores", ["S = QKᵀ/√D"], "scores", true), this.numbers("before.maximum", ["m"], "scores"),
+        this.numbers("maximum", ["m′"], "scores"), this.numbers("rescaling", ["e", "m−m′"], ""),
+      ),
+      this.line(
+        this.matrix("exponentials", ["e", "S−m′"], "weights"), this.numbers("before.total", ["l"], "weights"),
+        this.numbers("total", ["l′"], "weights"),
+      ),
       this.line(this.matrix("before.output", ["O"], "value"), this.matrix("output", ["O′"], "value"),
         this.matrix("mixed", ["O′ / l′"], "value")),
     ];
@@ -48,7 +52,8 @@ class Ledger {
   }
 
   block(name, words, role) {
-    const node = element("div", "block"), title = withPower("div", `title ${role}`, words), body = element("div", "body");
+    const node = element("div", "block"), body = element("div", "body");
+    const title = withPower("div", `title ${role}`, words);
     node.dataset.block = name;
     node.append(title, body);
     const block = { name, node, title, body };
@@ -137,7 +142,8 @@ class Ledger {
     block.body.replaceChildren(...Array.from(values, (value, i) => {
       if (thin && i !== row) return null;
       const node = element("div", "", this.host.number(value, 4));
-      node.style.top = `${thin ? clamp((i + 0.5) * this.rowHeight - 8, 0, this.rowHeight * now.rows - 16) : i * this.rowHeight}px`;
+      const centred = clamp((i + 0.5) * this.rowHeight - 8, 0, this.rowHeight * now.rows - 16);
+      node.style.top = `${thin ? centred : i * this.rowHeight}px`;
       node.style.lineHeight = `${thin ? 16 : this.rowHeight}px`;
       return node;
     }).filter(Boolean));

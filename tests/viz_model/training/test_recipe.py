@@ -49,7 +49,7 @@ def test_a_recipe_without_text_says_so():
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_every_recipe_fits_its_own_model(recipe):
     for stage in recipe.stages:
-        assert stage.objective in ("echo", "induction", "copy", "text", "masked", "target")
+        assert stage.objective in ("echo", "induction", "copy", "text", "masked", "target", "recurring")
         assert stage.length <= recipe.config.context_length
         assert max(stage.heads, stage.echo_heads) <= recipe.config.n_heads
         assert 0 <= stage.decay <= 1
