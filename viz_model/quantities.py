@@ -22,16 +22,16 @@ _STREAM, _QUERIES, _KEYS, _CELLS = ("B", "T", "C"), ("B", "H", "T", "D"), ("B", 
 CONTRACT = {
     "embed.tokens": (0, "row of each token", _STREAM, r"E[\mathrm{ids}]"),
     "embed.positions": (0, "row of each position", _STREAM, r"P[0 \ldots T-1]"),
-    "embed": (0, "embedding", _STREAM, r"x = E[\mathrm{ids}] + P"),
+    "embed": (0, "embedding", _STREAM, r"E[\mathrm{ids}]"),
     "resid_pre": (1, "residual stream in", _STREAM, "x"),
-    "norm1": (1, "norm 1", _STREAM, r"\mathrm{norm}_1"),
+    "norm1": (1, "norm 1", _STREAM, r"\hat{x} = \mathrm{norm}_1(x)"),
     "resid_self": (1, "stream after self-attention", _STREAM, r"x + \mathrm{out}"),
-    "norm_cross": (1, "norm before cross-attention", _STREAM, r"\mathrm{norm}_\times"),
-    "q_pre": (1, "queries, not yet rotated", _QUERIES, r"x\,W_{Q}"),
-    "k_pre": (1, "keys, not yet rotated", _KEYS, r"x\,W_{K}"),
-    "q": (1, "queries", _QUERIES, r"Q = x\,W_{Q}"),
-    "k": (1, "keys", _KEYS, r"K = x\,W_{K}"),
-    "v": (1, "values", _KEYS, r"V = x\,W_{V}"),
+    "norm_cross": (1, "norm of cross-attention", _STREAM, r"\hat{x} = \mathrm{norm}_\times(x)"),
+    "q_pre": (1, "queries, not yet rotated", _QUERIES, r"\hat{x}\,W_{Q}"),
+    "k_pre": (1, "keys, not yet rotated", _KEYS, r"\hat{x}\,W_{K}"),
+    "q": (1, "queries", _QUERIES, r"Q = \hat{x}\,W_{Q}"),
+    "k": (1, "keys", _KEYS, r"K = \hat{x}\,W_{K}"),
+    "v": (1, "values", _KEYS, r"V = \hat{x}\,W_{V}"),
     "raw": (1, "products", _CELLS, r"Q K^{\top}"),
     "scores": (1, "scores", _CELLS, r"Q K^{\top} / \sqrt{D}"),
     "capped": (1, "scores after the soft cap c", _CELLS, r"c \tanh(\mathrm{scores} / c)"),
@@ -42,19 +42,27 @@ CONTRACT = {
     "mixed": (1, "mixed values", _QUERIES, "A V"),
     "out": (1, "attention out", _STREAM, r"\mathrm{concat}(A V)\,W_O"),
     "resid_mid": (2, "stream midway", _STREAM, r"x + \mathrm{out}"),
-    "norm2": (2, "norm 2", _STREAM, r"\mathrm{norm}_2"),
-    "ffn.hidden": (2, "hidden", ("B", "T", "F"), r"\varphi(x\,W_1)"),
+    "norm2": (2, "norm 2", _STREAM, r"\hat{x} = \mathrm{norm}_2(x)"),
+    "ffn.hidden": (2, "hidden", ("B", "T", "F"), r"\varphi(\hat{x}\,W_1)"),
     "ffn.out": (2, "feed-forward out", _STREAM, r"\mathrm{hidden}\;W_2"),
     "resid_post": (2, "residual stream out", _STREAM, r"x + \mathrm{out}"),
-    "final_norm": (3, "final norm", _STREAM, r"\mathrm{norm}"),
-    "logits": (3, "logits of the last position", ("B", "V"), r"x_{T-1}\,E^{\top}"),
+    "final_norm": (3, "final norm", _STREAM, r"\hat{x} = \mathrm{norm}(x)"),
+    "logits": (3, "logits of the last position", ("B", "V"), r"\hat{x}_{T-1}\,E^{\top}"),
 }
-ROTATED = {"q": r"Q = R_i\,(x\,W_{Q})", "k": r"K = R_j\,(x\,W_{K})"}  # where the sites before rotation exist
-UNTIED = {"logits": r"x_{T-1}\,W_U"}
-POST_NORM = {
-    "resid_self": r"\mathrm{norm}_1(x + \mathrm{out})",
-    "resid_mid": r"\mathrm{norm}(x + \mathrm{out})",
-    "resid_post": r"\mathrm{norm}_2(x + \mathrm{out})",
+ROTATED = {
+    "q": r"Q = R_i\,(\hat{x}\,W_{Q})",
+    "k": r"K = R_j\,(\hat{x}\,W_{K})",
+}  # where the sites before rotation exist
+ACROSS = {"k": r"K = y\,W_{K}", "v": r"V = y\,W_{V}"}  # y: the encoder's end
+UNTIED = {"logits": r"\hat{x}_{T-1}\,W_U"}
+GATED = {"ffn.hidden": r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1"}
+POST_NORM = {  # the norm is part of the stream, and each half reads the stream itself
+    "norm1": r"x = \mathrm{norm}_1(x + \mathrm{out})",
+    "norm_cross": r"x = \mathrm{norm}_\times(x + \mathrm{out})",
+    "norm2": r"x = \mathrm{norm}_2(x + \mathrm{out})",
+    "resid_self": "x",
+    "resid_mid": "x",
+    "resid_post": "x",
     "final_norm": "x",
 }
 
@@ -96,7 +104,7 @@ def letters(trace: Trace) -> dict[str, int]:
 
 @torch.inference_mode()
 def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
-    """Every tensor of the pass around the blocks and in one of them, in the order of the contract.
+    """Every tensor of the pass around the blocks and in one of them, in groups, each in the order of the pass.
 
     The pass is run once more, for a trace does not hold all of it.
     """
@@ -116,13 +124,9 @@ def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
                 continue  # the block's other attention
             local = of_attention
         if local in CONTRACT:
-            rows.append(_quantity(site, local, tuple(tensor.shape), numbers, _formula(config, local, found)))
-    order = list(CONTRACT)
-    return sorted(rows, key=lambda row: order.index(_local(row.site, stack)))
-
-
-def _local(site: str, stack: str) -> str:
-    return local_name(site.removeprefix(stack)).removeprefix("attn.").removeprefix("cross.")
+            formula = _formula(config, local, found, across=kind == "cross")
+            rows.append(_quantity(site, local, tuple(tensor.shape), numbers, formula))
+    return sorted(rows, key=lambda row: GROUPS.index(row.group))  # in each group the order of the pass
 
 
 def _quantity(site: str, local: str, shape: tuple[int, ...], numbers: dict[str, int], formula: str) -> Quantity:
@@ -134,12 +138,31 @@ def _quantity(site: str, local: str, shape: tuple[int, ...], numbers: dict[str, 
     return Quantity(site, GROUPS[group], title, named, shape, formula)
 
 
-def _formula(config, local: str, found: dict) -> str:
+def _formula(config, local: str, found: dict, *, across: bool) -> str:
     """The contract's formula, or what this model has in its place."""
+    if local == "embed":
+        return _embedding(config, found)
+    formula = CONTRACT[local][3]
     if local in ROTATED and any(site.endswith(f".{local}_pre") for site in found):
-        return ROTATED[local]
-    if local in UNTIED and not config.tied_unembedding:
-        return UNTIED[local]
-    if local in POST_NORM and config.norm_place == "post":
-        return POST_NORM[local]
-    return CONTRACT[local][3]
+        formula = ROTATED[local]
+    elif across and local in ACROSS:
+        formula = ACROSS[local]
+    elif local in UNTIED and not config.tied_unembedding:
+        formula = UNTIED[local]
+    elif local in GATED and _is_gated(config):
+        formula = GATED[local]
+    elif local in POST_NORM and config.norm_place == "post":
+        formula = POST_NORM[local]
+    return formula.replace(r"\hat{x}", "x") if config.norm_place == "post" else formula
+
+
+def _embedding(config, found: dict) -> str:
+    """What this model adds up, and whether a norm follows."""
+    scale = r"\sqrt{C}\," if getattr(config, "embedding_scale", False) else ""
+    added = " + P" if any(site.endswith("embed.positions") for site in found) else ""
+    embedding = rf"{scale}E[\mathrm{{ids}}]{added}"
+    return rf"x = \mathrm{{norm}}({embedding})" if getattr(config, "embedding_norm", False) else f"x = {embedding}"
+
+
+def _is_gated(config) -> bool:
+    return config.activation is not None and (config.activation == "swiglu" or config.activation.startswith("gated"))

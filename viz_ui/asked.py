@@ -113,7 +113,7 @@ def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
     name = plain(shown(model.token_bytes([target])[0]))
     st.markdown(
         f"At **{plain(labels(trace.token_bytes)[position])}** the target is **{name}**: "
-        f"−ln {number(math.exp(-loss), 3)} = **{number(loss)} nats**, rank **{rank:,}**."
+        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats**, rank **{rank:,}**."
     )
     likeliest = expected(trace, position)
     ranks = [*range(1, len(likeliest) + 1)]

@@ -97,7 +97,7 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
     colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
     both = ~np.isnan(before)
     st.markdown(
-        "Every token left out in turn, mean surprise: "
+        "Every token but the first left out in turn, mean surprise: "
         + ", ".join(
             f"{one.model.name} **{number(values[both].mean(), 3)} bits**" if both.any() else one.model.name
             for one, values in ((bert, bits), (gpt, before))

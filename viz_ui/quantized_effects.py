@@ -151,7 +151,7 @@ def draw_loss(view: View, quantized: Quantized) -> None:
         return
     st.metric(
         f"{text}, nats a token",
-        f"{before.nats:.4f} → {after.nats:.4f}",
+        f"{number(before.nats)} → {number(after.nats)}",
         f"{after.nats - before.nats:+.4f}".replace("-", "−"),
         delta_color="inverse",
     )

@@ -17,11 +17,13 @@ PAINT_SECONDS = 0.15
 
 NUMBERS = ("layer", "head", "query", "key")
 
-# What numbers in the address look like, those of all pages; a widget that expects a number breaks on "inf".
+# What numbers in the address look like, those of all pages; a widget that expects a number breaks on "inf". A choice
+# that is always made is one of its options, which the widget sees to, but an empty one it takes for "nothing chosen".
 WHOLE, FRACTION = r"[0-9]{1,6}", r"[0-9]{1,3}(\.[0-9]{1,9})?"
 FORMS = {
     "(layer|head|query|key)": WHOLE,
     "(new|top_k|seed|step|written)": WHOLE,
+    "(drawn|colours|shapes|preset|claim|quantization|scheme|grid_of|loops|stack|padded_side|off_text)": ".+",
     "exact_(rows|columns)": WHOLE,
     "(tile|tile_rows|tile_columns|fast_memory)": WHOLE,
     "(changed|width_[ab]|prefix_[ab]|first_of_.+)": WHOLE,

@@ -78,7 +78,10 @@ def _words(shown: Drawn, name: str) -> str:
             r"$p_{m,2i} = \sin(m/10000^{2i/C})$, $p_{m,2i+1} = \cos(m/10000^{2i/C})$"
             f"{own}: the products depend on the distance alone."
         )
-    return f"Learned by {plain(shown.model.name)}, every position by itself: nothing says that 7 is beside 8."
+    return (
+        f"Learned by {plain(shown.model.name)}: a row for each position, and no formula says that 7 is beside 8. (The "
+        "bundled models' rows began their training as sinusoids.)"
+    )
 
 
 def table_matrices(shown: Drawn, name: str, table: Tensor) -> list[Matrix]:

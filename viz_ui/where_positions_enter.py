@@ -40,7 +40,8 @@ def draw_sites() -> None:
                 "Positions later", 0, 2 * config.context_length, FIRST_MOVE, key="later", bind="query-params", width=320
             )
         st.markdown(
-            f"{SENTENCES[compared]} Largest change of any number of each site, embedding and layer {shown.layer}.",
+            f"{SENTENCES[compared]} Largest change of any number of each site, embedding and layer {shown.layer}; "
+            "logits: those of the last position.",
             width="content",
         )
     if shown.instead:

@@ -113,3 +113,34 @@ def test_texts_of_a_head_can_be_changed():
     seen = [weights[q, [k + 1 for k in range(q - 1) if ids[k] == ids[q]]].sum() for q in range(len(ids))
             if any(ids[k] == ids[q] for k in range(q - 1))]  # fmt: skip
     assert f"{np.mean(seen):.2g}" in chart.proto.spec
+
+
+def test_cross_attention_is_no_matter_of_previous_tokens():
+    assert "Choose encoder or decoder" in page("Concept", model="tiny-seq2seq", prompt="May 3").info[0].value
+
+
+@pytest.mark.parametrize("at_chance", ["tiny-bert"])
+def test_a_head_that_does_none_of_the_patterns_is_not_given_one(at_chance):
+    test = page("Concept", model=at_chance, layer=1, head=1)
+    assert "None of these four" in said(test)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("drawn", "heads"),
+        ("claim", "misconceptions"),
+        ("shapes", "shapes"),
+        ("scheme", "quantization"),
+        ("loops", "flash_attention"),
+    ],
+)
+def test_an_empty_choice_in_the_address_is_none(name, where):
+    test = AppTest.from_file(MAIN, default_timeout=90)
+    for key, value in {"model": "tiny-gpt", "prompt": PROMPT, name: ""}.items():
+        test.query_params[key] = value
+    test.run()
+    if where != "heads":
+        test.switch_page(f"../pages/{where}.py").run()
+    assert not test.exception, test.exception
+    assert not any("None" in info.value for info in test.info)

@@ -86,3 +86,26 @@ def test_formulas_of_the_attention_are_what_the_tensors_obey():
     out = joined @ attention.output.weight.T + (0 if attention.output.bias is None else attention.output.bias)
     for name, expected in (("q", q), ("scores", scores), ("weights", weights), ("out", out)):
         torch.testing.assert_close(found[f"blocks.1.attn.{name}"][0], expected, atol=1e-5, rtol=1e-4)
+
+
+def formulas(model, trace, layer=0):
+    return {row.site: row.formula for row in quantities(model, trace, layer)}
+
+
+def test_formulas_are_those_of_the_model():
+    """What the weights' names and the config say: no P where nothing is added, a gate, a norm behind, another text."""
+    llama = Model("llama", small_model(position="rotary", activation="swiglu", n_kv_heads=2))
+    found = formulas(llama, llama.trace(IDS))
+    assert found["embed"] == r"x = E[\mathrm{ids}]"
+    assert r"\odot" in found["blocks.0.ffn.hidden"]
+    scaled = Model("scaled", small_model(position="sinusoidal", embedding_scale=True, d_model=24, norm_place="post"))
+    found = formulas(scaled, scaled.trace(IDS))
+    assert found["embed"] == r"x = \sqrt{C}\,E[\mathrm{ids}] + P"
+    assert found["blocks.0.attn.q"] == "Q = x\\,W_{Q}"
+    assert found["blocks.0.norm1"] == r"x = \mathrm{norm}_1(x + \mathrm{out})"
+    sites = list(found)
+    assert sites.index("blocks.0.norm1") > sites.index("blocks.0.attn.out"), "behind the half, as in the pass"
+    translator = seq2seq()
+    found = formulas(translator, translator.trace(IDS, target=[30, 2]).of("cross"))
+    assert found["decoder.blocks.0.cross.k"] == "K = y\\,W_{K}"
+    assert found["decoder.blocks.0.cross.q"] == "Q = \\hat{x}\\,W_{Q}"

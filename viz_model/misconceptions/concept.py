@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from viz_model.errors import VizError
 from viz_model.measures import head_measures
 from viz_model.model import Model
 from viz_model.trace import Trace
@@ -16,8 +17,13 @@ def pattern_scores(trace: Trace, layer: int, head: int) -> dict[str, float]:
 
     previous, first, itself: as `measures.head_measures`. again: on the token after an earlier copy of the query's own
     token, over the queries that have one (Olsson et al. 2022, "In-context Learning and Induction Heads"); NaN where no
-    token comes again.
+    token comes again. Raises VizError for cross-attention, whose queries and keys are places of two texts.
     """
+    if trace.part == "cross":
+        raise VizError(
+            "Cross-attention reads another text, where no token is “previous” or “itself”. Choose encoder "
+            "or decoder in the sidebar."
+        )
     weights = trace.weights(layer, head)
     measured = {name: float(value) for name, value in head_measures(weights).items()}
     after = _after_earlier_copies(trace.ids)

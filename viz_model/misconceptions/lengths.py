@@ -35,6 +35,9 @@ def padded_batch(model: Model, prompts: Sequence[str], side: str = "right") -> P
     """
     if len(prompts) < 2:
         raise PromptError("One prompt is no batch. Type a second one.")
+    for number, prompt in enumerate(prompts, 1):
+        if not prompt:
+            raise PromptError(f"Prompt {number} of the batch is empty. Type at least one character.")
     rows = [model.encode(prompt) for prompt in prompts]
     longest = max(map(len, rows))
     ids = torch.full((len(rows), longest), model.end_token or 0)  # any token: nobody reads it

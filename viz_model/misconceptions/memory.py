@@ -34,8 +34,13 @@ class Memory:
 @torch.inference_mode()
 def what_is_kept(model: Model, ids: Sequence[int]) -> Memory:
     """Run the experiment on a prompt of a decoder-only model; VizError for others, or fewer than two tokens."""
-    if model.config.layout != "decoder-only":
-        raise VizError(f"{model.name} does not write token by token from one text, so it keeps nothing between steps.")
+    if model.has_source:
+        raise VizError(
+            f"{model.name} keeps keys and values of two texts, as the page Generate shows. This experiment needs a "
+            "model that reads one text: choose a decoder-only one."
+        )
+    if model.config.layout == "encoder-only":
+        raise VizError(f"{model.name} does not write token by token, so it keeps nothing between steps.")
     if len(ids) < 2:
         raise VizError("One token has none before it that could be kept. Type a longer prompt.")
     row = torch.tensor([list(ids)])

@@ -18,9 +18,10 @@ WORDS = {
     "itself": "itself",
     "again": "after an earlier copy",
 }
+NONE = "none of these"
 TEXTS = [EXAMPLES[name] for name in ("Words that come again", "Who is she?", "Numbers and names")]
 LONGEST = 1000  # characters
-ONE_THING = 0.5  # mean weight from which a pattern is called what the head does
+NAMED = 0.3  # mean weight from which a pattern is called what the head does
 
 
 def draw(view: View) -> None:
@@ -43,10 +44,10 @@ def draw(view: View) -> None:
     )
     draw_texts(view, traces)
     st.caption(
-        "Mean weight over the queries of a text; “after an earlier copy” over those queries whose token came before "
-        "(none: no bar). One pattern found on one text is not what a head is for: Jain & Wallace 2019, “Attention is "
-        "not Explanation”; heads that do several things: Bricken et al. 2023, “Towards Monosemanticity”, on "
-        "superposition; induction: Olsson et al. 2022."
+        f"A pattern is named from a mean weight of {NAMED} on. Mean weight over the queries of a text; “after an "
+        "earlier copy” over those queries whose token came before (none: no bar). One pattern found on one text is not "
+        "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”; heads that do several things: "
+        "Bricken et al. 2023, “Towards Monosemanticity”, on superposition; induction: Olsson et al. 2022."
     )
 
 
@@ -59,18 +60,19 @@ def answer(view: View, scores: dict[str, dict[str, float]]) -> str:
     strongest = {}
     for name, values in scores.items():
         known = {measure: value for measure, value in values.items() if not np.isnan(value)}
-        strongest[name] = max(known, key=known.get)
+        most = max(known, key=known.get)
+        strongest[name] = WORDS[most] if known[most] >= NAMED else NONE
     tables = np.array([[values[measure] for measure in MEASURES] for values in scores.values()], dtype=float)
     spread = np.nanmax(tables, axis=0) - np.nanmin(tables, axis=0)
     moving = int(np.nanargmax(spread))
-    lowest = min(scores[name][measure] for name, measure in strongest.items())
     head = f"layer {view.layer}, head {view.head}"
-    if len(set(strongest.values())) == 1 and lowest >= ONE_THING:
-        verdict = (
-            f"**On these texts it looks like one:** {head} does “{WORDS[next(iter(strongest.values()))]}” on each."
-        )
+    kinds = set(strongest.values())
+    if kinds == {NONE}:
+        verdict = f"**None of these four:** {head} does something else on every text."
+    elif len(kinds) == 1:
+        verdict = f"**On these texts it looks like one:** {head} does “{kinds.pop()}” most on each."
     else:
-        named = ", ".join(f"text {name}: {WORDS[measure]}" for name, measure in strongest.items())
+        named = ", ".join(f"text {name}: {words}" for name, words in strongest.items())
         verdict = f"**It depends on the text.** What {head} does most: {named}."
     return (
         f"{verdict} “{WORDS[MEASURES[moving]]}” goes from **{number(np.nanmin(tables[:, moving]), 2)}** to "

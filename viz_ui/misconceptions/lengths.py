@@ -23,10 +23,14 @@ def draw(view: View) -> None:
     batch = padded_batch(view.model, (view.prompt, second[:LONGEST]), side)
     st.markdown(answer(view, batch))
     draw_batch(view, batch)
+    where = (
+        "Compared: the end of the decoder's stream at its start token, which has read the whole source."
+        if view.model.has_source
+        else "Compared at every real token: the end of the residual stream, before the unembedding."
+    )
     st.caption(
-        "The mask closes the columns of the padding, and positions count real tokens only. Compared at every real "
-        "token: the end of the residual stream, before the unembedding. What a model needs is one length for a "
-        "*batch*, because a tensor is a block; Vaswani et al. 2017, §3.2.3, on masks."
+        f"The mask closes the columns of the padding, and positions count real tokens only. {where} What a model needs "
+        "is one length for a *batch*, because a tensor is a block; Vaswani et al. 2017, §3.2.3, on masks."
     )
 
 

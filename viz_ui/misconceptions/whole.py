@@ -44,8 +44,8 @@ def draw(view: View) -> None:
         "without residuals the stream is what the last half wrote; norms give on what comes in; positions are not "
         f"added, or nothing is turned. Mean cross-entropy {next(iter(losses.values())).words}; a blind guess among "
         f"{view.model.config.vocab_size:,} tokens costs ln V. The model was not trained without its parts: this shows "
-        "that they are used, not what training without them would give (for that: Dong et al. 2021, “Attention is not "
-        "all you need”, §2)."
+        "that they are used, not what training without them would give. Why attention alone cannot do: Dong et al. "
+        "2021, “Attention is not all you need”, §2."
     )
     for part, reason in reasons.items():
         if reason:

@@ -45,6 +45,8 @@ def test_padded_prompts_end_as_they_do_alone(side, layout, position):
 def test_a_batch_needs_two_prompts():
     with pytest.raises(PromptError, match="second one"):
         padded_batch(model(), PROMPTS[:1])
+    with pytest.raises(PromptError, match="Prompt 2 of the batch is empty"):
+        padded_batch(model(), ("the", ""))
 
 
 def written_out_loss(host, ids, off):

@@ -1,0 +1,34 @@
+"""The shape reference on a projector, in a narrow dark window, and on paper."""
+
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.harness import nothing_sticks_out, open_page
+
+CHOSEN = {"model": "tiny-gpt", "prompt": "Once upon a time", "layer": 1, "head": 0, "query": 3, "key": 2}
+
+
+def link(base, **choices):
+    return f"{base}/shape_reference?{urlencode(CHOSEN | choices)}"
+
+
+@pytest.mark.viewport(1280, 720)
+def test_the_tables_are_there_on_screen_and_on_paper(page, app_url):
+    open_page(page, link(app_url))
+    cell = page.get_by_role("cell", name="blocks.1.attn.weights")
+    expect(cell).to_be_visible()
+    assert page.get_by_role("cell", name="embed.tokens").bounding_box()["y"] < 720, "tables begin on the first screen"
+    assert not page.locator(".katex-error").count(), "a formula that TeX does not understand"
+    page.emulate_media(media="print")
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()
+    expect(cell).to_be_visible()
+
+
+@pytest.mark.theme("dark")
+@pytest.mark.viewport(900, 900)
+def test_a_narrow_dark_window_has_all_of_the_columns(page, app_url):
+    open_page(page, link(app_url, model="tiny-seq2seq", prompt="3 May 2024", target="2", part="cross"))
+    expect(page.get_by_role("cell", name="decoder.blocks.1.cross.weights")).to_be_visible()
+    nothing_sticks_out(page, "[data-testid='stTable']", "narrow, dark", least=5)
