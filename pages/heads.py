@@ -1,5 +1,7 @@
 """Heads: every head at a glance, and the chosen one as a matrix, as lines and as bars."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -10,10 +12,11 @@ from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.colours import diverging_lut, sequential_lut
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
-from viz_ui.drawn import DRAWN, WEIGHTS
+from viz_ui.drawn import CARRIED, DRAWN, WEIGHTS
+from viz_ui.hidden_tokens import Shown, choose_shown, say_hidden
 from viz_ui.open_matrix import note_opened, open_noted_matrix
 from viz_ui.overview import grid_pictures, measured
-from viz_ui.state import bring_sidebar_along, choose, choose_cell
+from viz_ui.state import bring_sidebar_along, choose
 from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
@@ -55,21 +58,21 @@ def draw() -> None:
 
 
 @st.fragment
-def draw_heads(drawn: drawing.Drawn, full: bool) -> None:
+def draw_heads(drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
     view = current_view()
     with st.container(horizontal=True, gap="medium"):
         heads_side, head_side = st.container(width=340), st.container(key="head_side")
     with head_side:  # first, so that it is drawn while the rest is still under way
-        draw_head(view, drawn, full)
+        draw_head(view, drawn, full, shown)
     with heads_side:
-        draw_grid(view, drawn, full)
+        draw_grid(view, drawn, full, shown)
         draw_table(view)
     bring_sidebar_along()
 
 
-def draw_switches() -> tuple[drawing.Drawn, bool]:
-    """What is drawn, and whether colours of weights go from 0 to 1 or over the range that is there."""
+def draw_switches() -> tuple[drawing.Drawn, bool, Shown]:
+    """What is drawn, whether colours of weights go from 0 to 1 or over the range that is there, and of which tokens."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.segmented_control(
             "What is drawn",
@@ -84,11 +87,12 @@ def draw_switches() -> tuple[drawing.Drawn, bool]:
             colours = st.segmented_control(
                 "Colours", RANGES, default=RANGES[0], required=True, key="colours", bind="query-params"
             )
-    return DRAWN[name], name == WEIGHTS and colours == RANGES[0]
+        shown = choose_shown(current_view())
+    return DRAWN[name], name == WEIGHTS and colours == RANGES[0], shown
 
 
-def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
-    small, seen = grid_pictures(view, drawn.name, full)
+def draw_grid(view: View, drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
+    small, seen = grid_pictures(view, drawn.name, full, shown.hiding)
     head_grid(
         small,
         seen,
@@ -96,12 +100,27 @@ def draw_grid(view: View, drawn: drawing.Drawn, full: bool) -> None:
         layer=view.layer,
         head=view.head,
         labels=notes(view),
+        key_heads=key_heads(view),
         key="head_grid",
         on_pick=pick_head,
     )
     rows, columns = small.shape[-2:]
-    pooled = f"pooled to {rows}×{columns} by the largest cell, " if longest(view) > max(rows, columns) else ""
-    st.caption(f"Thumbnails: {pooled}{'one scale for all, 0 to 1' if full else 'each head on its own scale'}.")
+    config = view.trace.config
+    shared = f" {config.n_heads} heads read {config.n_kv_heads} key/value heads." if key_heads(view) else ""
+    pooled = (
+        f"pooled to {rows}×{columns} by the largest cell, "
+        if max(len(shown.queries), len(shown.keys)) > max(rows, columns)
+        else ""
+    )
+    st.caption(f"Thumbnails: {pooled}{'one scale for all, 0 to 1' if full else 'each head on its own scale'}.{shared}")
+
+
+def key_heads(view: View) -> list[int] | None:
+    """The key/value head that each head reads, where several read one (Ainslie et al. 2023, “GQA”)."""
+    config = view.trace.config
+    if config.n_kv_heads == config.n_heads:
+        return None
+    return [config.kv_head(head) for head in range(config.n_heads)]
 
 
 def longest(view: View) -> int:
@@ -142,10 +161,9 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     return ", ".join(found)
 
 
-def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
+def draw_head(view: View, drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
     values = drawing.values(view.trace, drawn.name, view.layer, view.head)
     allowed = view.trace.mask(view.layer).numpy()
-    low, high = drawing.ends(values, drawn.scale, full=full)
     matrix = Matrix(
         drawn.name,
         f"{view.where.capitalize()}: {drawn.name}",
@@ -155,12 +173,14 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
         caption=f"{drawn.formula}   (T, S) = {values.shape}",
         role=drawn.role,
         scale=drawn.scale,
-        low=low,
-        high=high,
         allowed=allowed if drawn.masked else None,
         rows_are_queries=True,
         columns_are_keys=True,
     )
+    by_weight = view.trace.weights(view.layer, view.head).numpy() if drawn.name in (WEIGHTS, CARRIED) else None
+    matrix = shown.matrix(matrix, by_weight)
+    low, high = drawing.ends(matrix.values, drawn.scale, full=full)
+    matrix = replace(matrix, low=low, high=high)
     panels(
         [
             matrix,
@@ -168,11 +188,12 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool) -> None:
             Bars("bars", "Row of the query", of=drawn.name),
         ],
         key="head_panels",
-        selected=(view.query, view.key),
+        selected=shown.selected(view.query, view.key),
         matrix_width=400 if longest(view) <= SHORT else 660,  # a long prompt takes the whole width
-        on_pick=choose_cell,
+        on_pick=shown.choose_cell,
         on_open=note_opened,
     )
+    say_hidden(view, shown, "The table and the arithmetic of a cell are")
     open_noted_matrix(view, {drawn.name: matrix})
 
 

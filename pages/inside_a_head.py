@@ -7,8 +7,9 @@ from viz_model.attention import softmax_input
 from viz_ui.arithmetic import draw_arithmetic
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.formulas import ATTENTION, coloured
+from viz_ui.hidden_tokens import Shown, choose_shown, say_hidden
 from viz_ui.open_matrix import note_opened, open_noted_matrix
-from viz_ui.state import bring_sidebar_along, choose_cell
+from viz_ui.state import bring_sidebar_along
 from viz_ui.view import View, current_view
 
 
@@ -20,17 +21,20 @@ def draw() -> None:
         "follow another." + (" **Q** comes of what is written, **K** and **V** of the source." * (view.part == "cross"))
     )
     st.latex(coloured(ATTENTION))
-    draw_steps()
+    draw_steps(choose_shown(view))
     st.caption(sources(view))
     st.subheader(f"The cell of query {view.query} and key {view.key}")
     draw_arithmetic(view, products_open=True)
 
 
 @st.fragment
-def draw_steps() -> None:
+def draw_steps(shown: Shown) -> None:
     """Every matrix of the head: a fragment, so that another query is framed at once."""
     view = current_view()
-    matrices = head_matrices(view)
+    matrices = {
+        name: shown.matrix(item, item.values if name == "weights" else None)
+        for name, item in head_matrices(view).items()
+    }
     first = [matrices["q"], Symbol("·"), matrices["k"]]
     if "q_pre" in matrices:  # each as projected, then turned by its position
         first = [matrices["q_pre"], Symbol("R →"), *first[:2], matrices["k_pre"], Symbol("R →"), first[2]]
@@ -41,11 +45,12 @@ def draw_steps() -> None:
             Symbol("softmax"), matrices["weights"], Symbol("·"), matrices["v"], Symbol("="), matrices["mixed"],
         ],
         key="inside_panels",
-        selected=(view.query, view.key),
+        selected=shown.selected(view.query, view.key),
         matrix_width=290,
-        on_pick=choose_cell,
+        on_pick=shown.choose_cell,
         on_open=note_opened,
     )  # fmt: skip
+    say_hidden(view, shown, "A·V and the arithmetic of a cell are")
     open_noted_matrix(view, matrices)
     bring_sidebar_along()
 

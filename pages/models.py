@@ -83,11 +83,9 @@ def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Row:
     chosen, acts = chosen_value("model") == name, list(extra)
     if entry.state == "fetched":
         acts.append(Act(REMOVE, "Remove", sure="Remove it?"))
-    state, missing = entry.state, missing_memory(entry)
+    state, missing = entry.state + ", reads ids only" * (not entry.has_tokenizer), missing_memory(entry)
     if chosen:
         acts.insert(0, Act(LOOK, "Chosen", done=True))
-    elif not entry.has_tokenizer:
-        state += ", reads ids only: in Python"
     elif missing and name not in shelf().names:
         state += f", needs {size_words(missing)} more memory"
     else:

@@ -89,7 +89,7 @@ def single_token(model: Model, text: str) -> int:
     if not text:
         raise PromptError("Type the token that shall stand there.")
     model.encode(text)  # says what is wrong with a text that cannot be read
-    ids = model.tokenizer.encode(text, special=False)
+    ids = model.ids(text, special=False)
     if len(ids) > 1:
         pieces = " | ".join(piece.decode(errors="backslashreplace") for piece in model.token_bytes(ids))
         raise PromptError(f"“{text}” is {len(ids)} tokens: {pieces}. Type a text that is one token.")

@@ -1,6 +1,7 @@
 """Model: the one face that the pages know: name, facts, tokenizer, trace, generate."""
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
@@ -67,9 +68,15 @@ class Model:
         """The id that the decoder of an encoder-decoder reads first: the end of the text before, or the last id."""
         return self.config.vocab_size - 1 if self.end_token is None else self.end_token
 
+    @property
+    def example_ids(self) -> str:
+        """Ids as they are written in place of a text: the first of the vocabulary, twice."""
+        several = [*range(min(8, self.config.vocab_size, self.config.context_length))]
+        return " ".join(map(str, [*several, *several][: self.config.context_length]))
+
     def encode(self, prompt: Prompt) -> list[int]:
         """The prompt as ids; raises PromptError when it is empty, too long or outside the vocabulary."""
-        ids = self._ids(prompt)
+        ids = self.ids(prompt)
         if not ids:
             raise PromptError("The prompt is empty. Type at least one character.")
         self._refuse_long("The prompt", ids)
@@ -82,7 +89,7 @@ class Model:
         """
         if not self.has_source:
             raise PromptError(f"{self.name} reads one text only, so it has no target. Leave it out.")
-        ids = [self.start_token, *self._ids(target, special=False)] if isinstance(target, str) else self._ids(target)
+        ids = [self.start_token, *self.ids(target, special=False)] if isinstance(target, str) else self.ids(target)
         if not ids:
             raise PromptError("The target is empty: a decoder reads at least the start token.")
         self._refuse_long("The target", ids)
@@ -152,11 +159,15 @@ class Model:
         """Continue the prompt token by token; see `generation.generate` for the choices."""
         return generate(self, prompt, **choices)
 
-    def _ids(self, prompt: Prompt, *, special: bool = True) -> list[int]:
-        """special: with the control tokens that the model expects around a text."""
+    def ids(self, prompt: Prompt, *, special: bool = True) -> list[int]:
+        """The prompt as ids, however many; of a model without tokenizer, the ids that a text writes: "12 7 99".
+
+        special: with the control tokens that the model expects around a text. Raises PromptError for what is no text
+        to this model, or no token of it.
+        """
         if isinstance(prompt, str):
             if self.tokenizer is None:
-                raise PromptError(f"The model {self.name} has no tokenizer. Give token ids, not text.")
+                return self.ids(self._written_ids(prompt))
             return self.tokenizer.encode(prompt, special=special)
         if not isinstance(prompt, Iterable):
             raise PromptError(f"A prompt is text or a list of token ids, not {prompt!r}.")
@@ -166,6 +177,15 @@ class Model:
             last = self.config.vocab_size - 1
             raise PromptError(f"There is no token {strange[0]}: ids go from 0 to {last}.")
         return ids
+
+    def _written_ids(self, text: str) -> list[int]:
+        numbers = re.split(r"[\s,]+", text.strip(" \t\n\r,"))
+        if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
+            raise PromptError(
+                f"The model {self.name} has no tokenizer, so it reads no words: give the ids of tokens, whole numbers "
+                f"from 0 to {self.config.vocab_size - 1}, such as {self.example_ids}."
+            )
+        return [int(number) for number in numbers]
 
     def _refuse_long(self, what: str, ids: list[int]) -> None:
         longest = self.config.context_length

@@ -39,12 +39,13 @@ def load_model(name: str) -> vm.Model:
 
 
 def model_names() -> list[str]:
-    """The models that can be chosen: those of the catalogue that read text, and folders that the visitor opened.
+    """The models that can be chosen: of the catalogue, those that read text first, and folders that were opened.
 
     Raises CheckpointError, which says what is wrong, when there is none.
     """
-    names = [entry.name for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
-    if not names:
+    here = [entry for entry in vm.catalogue() if entry.folder]
+    names = [entry.name for entry in sorted(here, key=lambda entry: not entry.has_tokenizer)]
+    if not any(entry.has_tokenizer for entry in here):
         load_model(BUNDLED)  # says which file is missing or damaged
         raise vm.CheckpointError(f"The model {BUNDLED} has no tokenizer. Restore its folder from the repository.")
     return names + [folder for folder in opened_folders() if folder not in names]
@@ -63,19 +64,14 @@ def opened_folders() -> list[str]:
 def open_folder(path: str) -> str:
     """Add a folder of the visitor's own to the models; gives its name, which is its whole path.
 
-    Raises CheckpointError when it is no folder with a model that reads text, with the file that is wrong.
+    Raises CheckpointError when it is no folder with a model, with the file that is wrong.
     """
     folder = Path(path.strip()).expanduser()
     if not _is_there(folder):
         raise vm.CheckpointError(
             f"There is no folder or GGUF file {path.strip()!r}. Give the whole path of a folder with a model."
         )
-    entry = describe(folder.resolve())
-    if not entry.has_tokenizer:
-        raise vm.CheckpointError(
-            f"{folder} has no tokenizer, so it reads no text. Put its tokenizer there, or trace it in Python by ids."
-        )
-    name = str(entry.folder)
+    name = str(describe(folder.resolve()).folder)
     st.session_state.setdefault("folders", [])
     if name not in st.session_state.folders:
         st.session_state.folders.append(name)

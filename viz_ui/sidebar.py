@@ -24,6 +24,8 @@ BARE = "at_the_bare_address"
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 LONGEST_TARGET = 1000
 
+SENT = ("raw", "chat")  # a chat model's prompt: as typed, or in the template of its chats
+
 ATTENTION = {
     "encoder": "the source reads itself",
     "decoder": "what is written reads itself",
@@ -37,11 +39,12 @@ def draw_sidebar() -> View | None:
         _open_address()
         take_chosen()
         model = _choose_model()
-        prompt = _choose_prompt(model)
+        typed = _choose_prompt(model)
+        prompt = _choose_how_sent(model, typed)
         target = _choose_target(model)
         part = _choose_part(model)
         mask = _choose_mask(model, part)
-        _say_length(model, prompt)
+        _say_length(model, prompt, typed)
         trace = traced(st.session_state.model, prompt, mask, part, target)
         _say_target(model, trace, target)
     except vm.VizError as error:
@@ -72,7 +75,7 @@ def _first_choice() -> dict[str, object]:
     table = model.measured_heads.get("previous_text", [])
     places = [(value, layer, head) for layer, row in enumerate(table) for head, value in enumerate(row)]
     _, layer, head = max(places, default=(0, 0, 0))
-    last = max(0, len(model.tokenizer.encode(prompt)) - 1)
+    last = max(0, len(model.ids(prompt)) - 1)
     choice = {"model": names[0], "prompt": prompt, "layer": layer, "head": head, "query": last}
     return choice | {"key": max(0, last - 1)}
 
@@ -132,7 +135,7 @@ def _own_masks_stay_own(model: vm.Model | None = None) -> None:
 
 
 def _examples(model: vm.Model) -> dict[str, str]:
-    return model.examples or EXAMPLES
+    return model.examples or (EXAMPLES if model.tokenizer else {"Numbers, twice": model.example_ids})
 
 
 def _choose_prompt(model: vm.Model) -> str:
@@ -144,8 +147,14 @@ def _choose_prompt(model: vm.Model) -> str:
         height=130,
         max_chars=LONGEST_PROMPT,
         placeholder="Type something, then Ctrl+Enter",
-        help=f"{words}Any text of up to {LONGEST_PROMPT:,} characters. Ctrl+Enter takes it.",
+        help=f"{words}Any {'text' if model.tokenizer else 'ids'} of up to {LONGEST_PROMPT:,} characters. "
+        "Ctrl+Enter takes it.",
     )
+    if model.tokenizer is None:
+        st.sidebar.caption(
+            f"{plain(model.name)} has no tokenizer: type ids of tokens, 0 to {model.config.vocab_size - 1:,}, such as "
+            f"{model.example_ids}."
+        )
     st.session_state.examples = _examples(model)
     st.sidebar.menu_button(
         "Examples",
@@ -160,6 +169,25 @@ def _choose_prompt(model: vm.Model) -> str:
 
 def _take_example() -> None:
     choose(prompt=st.session_state.examples[st.session_state.example], query=0, key=0)
+
+
+def _choose_how_sent(model: vm.Model, typed: str) -> str:
+    """The text that the model reads: what was typed, or that in the chat template of a model that has one."""
+    in_template = model.tokenizer.chat(typed) if model.tokenizer and typed else None
+    if in_template is None:
+        return typed
+    how = st.sidebar.segmented_control(
+        "Sent",
+        SENT,
+        default=SENT[0],
+        required=True,
+        key="sent",
+        bind="query-params",
+        width="stretch",
+        help="**raw**: exactly what you typed. **chat**: as a user's message in the template that this model was "
+        "trained on for talking, with the signs and words that it puts around; they are tokens like all others.",
+    )
+    return in_template if how == "chat" else typed
 
 
 def _choose_target(model: vm.Model) -> str | None:
@@ -213,9 +241,10 @@ def _choose_mask(model: vm.Model, part: str) -> str:
     return mask
 
 
-def _say_length(model: vm.Model, prompt: str) -> None:
-    n_tokens = len(model.tokenizer.encode(prompt))
-    st.sidebar.caption(f"{n_tokens:,} of {model.config.context_length:,} tokens")
+def _say_length(model: vm.Model, prompt: str, typed: str) -> None:
+    read, raw = (len(model.ids(text)) for text in (prompt, typed))
+    without = f", {raw:,} when sent raw" if prompt != typed else ""
+    st.sidebar.caption(f"{read:,} of {model.config.context_length:,} tokens{without}")
 
 
 def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:

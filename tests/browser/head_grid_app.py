@@ -1,6 +1,7 @@
 """A grid of heads on random attention, its choice, and a matrix to open: what test_head_grid.py looks at.
 
-Address: ?layers=4&heads=8&tokens=12&layer=0&head=0&mask=causal|each|none&deaf (picks change nothing)
+Address: ?layers=4&heads=8&tokens=12&layer=0&head=0&mask=causal|each|none
+&key_heads=3 (how many the heads read; left out: each its own) &deaf (picks change nothing)
 """
 
 import numpy as np
@@ -45,7 +46,19 @@ def main():
     small, seen = thumbnails(weights, 0, 1, allowed)
     notes = [[f"strongest {weights[y, x].max():.2f}" for x in range(heads)] for y in range(layers)]
     on_pick = None if "deaf" in address else choose
-    head_grid(small, seen, sequential_lut(), layer=layer, head=head, labels=notes, key="grid", on_pick=on_pick)
+    shared = int(address.get("key_heads", heads))
+    key_heads = None if shared == heads else [x // (heads // shared) for x in range(heads)]
+    head_grid(
+        small,
+        seen,
+        sequential_lut(),
+        layer=layer,
+        head=head,
+        labels=notes,
+        key_heads=key_heads,
+        key="grid",
+        on_pick=on_pick,
+    )
     st.text(f"chosen {layer} {head}, picks {st.session_state.picks}")
     if st.button("Open"):
         name = f"random_layer{layer}_head{head}"

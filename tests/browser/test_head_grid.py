@@ -182,9 +182,16 @@ def test_a_choice_that_python_does_not_take_is_undone(page, grid_url):
 
 @pytest.mark.viewport(900, 900)
 def test_thirty_layers_scroll_inside_and_keep_the_chosen_head_in_view(page, grid_url):
-    open_page(page, f"{grid_url}/?layers=30&heads=9&tokens=40&layer=22&head=8")
+    open_page(page, f"{grid_url}/?layers=30&heads=9&key_heads=3&tokens=40&layer=22&head=8")
     chosen = head_button(page, 22, 8)
     assert chosen.evaluate(IN_VIEW)
+    expect(chosen).to_have_accessible_name(re.compile("^Layer 22, head 8, shares K and V 2 with heads 6, 7, strongest"))
+    bracket, first, last = (
+        node.bounding_box() for node in (page.get_by_text("K,V 2"), head_button(page, 22, 6), chosen)
+    )
+    assert bracket["x"] == pytest.approx(first["x"], abs=1)
+    assert bracket["x"] + bracket["width"] == pytest.approx(last["x"] + last["width"], abs=1)
+    assert bracket["y"] >= page.locator(".scroller").bounding_box()["y"], "the brackets scroll away"
     scroller = page.locator(".scroller")
     assert scroller.bounding_box()["height"] <= 561
     assert scroller.evaluate("box => box.scrollWidth <= box.clientWidth"), "scrolls sideways"

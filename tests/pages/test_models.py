@@ -108,10 +108,9 @@ def test_a_folder_of_ones_own_is_opened_chosen_linked_and_closed(tmp_path):
     [
         (lambda folder: None, "There is no folder or GGUF file"),
         (lambda folder: folder.mkdir(), "config.json"),
-        (lambda folder: save(folder, make_model(CONFIG), None), "has no tokenizer"),
         (lambda folder: (save(folder, make_model(CONFIG), TOKENIZER), cut(folder)), "model.safetensors"),
     ],
-    ids=["none", "empty", "no tokenizer", "damaged"],
+    ids=["none", "empty", "damaged"],
 )
 def test_a_folder_that_is_none_gets_a_sentence(tmp_path, prepare, sentence):
     folder = tmp_path / "mine"

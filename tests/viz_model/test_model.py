@@ -128,7 +128,8 @@ def test_without_a_tokenizer_ids_are_traced_and_text_is_refused():
     trace = BY_IDS.trace([3, 28])
     assert trace.token_bytes == (b"<3>", b"<28>")
     assert trace.tokens == ("<3>", "<28>")
-    for refused in ("text", ""):
+    assert BY_IDS.encode(" 3, 28\n7") == [3, 28, 7]
+    for refused in ("text", "", "3 four", "3.5", "-1", "９"):
         with pytest.raises(PromptError, match="nameless has no tokenizer"):
             BY_IDS.trace(refused)
 

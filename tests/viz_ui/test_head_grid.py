@@ -128,6 +128,8 @@ def test_a_large_model_stays_within_the_budget_of_a_page():
         ({"head": -1}, "head -1"),
         ({"allowed": np.ones((5, 4), bool)}, "mask of shape"),
         ({"labels": [["a", "b", "c"]]}, "one text for each"),
+        ({"key_heads": [0, 1]}, "each of 3 heads"),
+        ({"key_heads": [0, 1, 0]}, "rising number"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(changes, words):

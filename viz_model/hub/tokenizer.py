@@ -60,11 +60,17 @@ class HubTokenizer:
         return self._bytes(written)
 
     def chat(self, text: str) -> str | None:
-        """The text as a user's message in the model's chat template, ready for an answer; None where there is none."""
+        """The text as a user's message in the model's chat template, ready for an answer; None where there is none.
+
+        Raises PromptError where the template refuses it.
+        """
         if not self._tokenizer.chat_template:
             return None
         messages = [{"role": "user", "content": text}]
-        return self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        try:
+            return self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is a program, and may raise what it likes
+            raise PromptError(f"The chat template of this model refuses the prompt: {error}. Send it raw.") from error
 
 
 def load_tokenizer(folder: Path, gguf: Path | None, vocab_size: int, ends: frozenset[int]) -> HubTokenizer:

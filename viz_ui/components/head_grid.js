@@ -38,9 +38,9 @@ class HeadGrid {
     const { head: header, bytes } = unpack(data);
     applyTheme(this.root);
     const hadFocus = this.hasFocus();
-    if (header.layers !== this.layers || header.heads !== this.heads) {
-      this.build(header.layers, header.heads);
-    }
+    const shape = [header.layers, header.heads, header.keyHeads].join();
+    if (shape !== this.shape) this.build(header);
+    this.shape = shape;
     this.columns = header.columns;
     this.name(header.notes);
     const table = pixelTable(bytes(768));
@@ -52,8 +52,8 @@ class HeadGrid {
     this.choose(this.pending ?? this.told, hadFocus);
   }
 
-  build(layers, heads) {
-    Object.assign(this, { layers, heads, chosen: undefined, pending: undefined });
+  build({ layers, heads, keyHeads }) {
+    Object.assign(this, { layers, heads, keyHeads, chosen: undefined, pending: undefined });
     const grid = element("div", "heads");
     grid.style.setProperty("--layers", layers);
     grid.style.setProperty("--heads", heads);
@@ -72,7 +72,8 @@ class HeadGrid {
       return button;
     });
     for (const name of [this.corner, ...this.headNames, ...this.layerNames]) name.ariaHidden = "true";
-    grid.append(this.corner, ...this.headNames);
+    grid.append(...this.brackets(), this.corner, ...this.headNames);
+    grid.classList.toggle("grouped", Boolean(keyHeads));
     this.layerNames.forEach((name, layer) =>
       grid.append(name, ...this.buttons.slice(layer * heads, (layer + 1) * heads)),
     );
@@ -80,10 +81,33 @@ class HeadGrid {
     this.root.ariaLabel = `Choose one of ${layers} × ${heads} heads; arrow keys move`;
   }
 
+  /** Over the heads that read the same keys and values, a bracket with the number of what they read. */
+  brackets() {
+    if (!this.keyHeads) return [];
+    const names = [...new Set(this.keyHeads)].map((keyHead) => {
+      const name = element("div", "key-head", `K,V ${keyHead}`);
+      name.style.gridColumn = `span ${this.keyHeads.filter((other) => other === keyHead).length}`;
+      return name;
+    });
+    const rest = [element("div", "key-head-corner"), ...names];
+    for (const node of rest) node.ariaHidden = "true"; // the buttons say it too
+    return rest;
+  }
+
+  /** With whom a head shares its keys and values; "" where it has its own. */
+  sharing(index) {
+    if (!this.keyHeads) return "";
+    const head = index % this.heads, keyHead = this.keyHeads[head];
+    const others = this.keyHeads.flatMap((other, at) => (other === keyHead && at !== head ? [at] : []));
+    if (!others.length) return `reads K and V ${keyHead}`;
+    return `shares K and V ${keyHead} with head${others.length > 1 ? "s" : ""} ${others.join(", ")}`;
+  }
+
   name(notes) {
     this.notes = notes;
     this.buttons.forEach((button, index) => {
-      const name = this.place(index).replace("layer", "Layer") + (notes[index] ? `, ${notes[index]}` : "");
+      const words = [this.place(index).replace("layer", "Layer"), this.sharing(index), notes[index]];
+      const name = words.filter(Boolean).join(", ");
       if (button.ariaLabel !== name) button.ariaLabel = name;
     });
   }
@@ -118,8 +142,8 @@ class HeadGrid {
       this.keepInView();
     }
     if (withFocus) button.focus({ preventScroll: true });
-    const note = this.notes[index];
-    setText(this.caption, `Chosen: ${this.place(index)}${note ? ` · ${note}` : ""}`);
+    const words = [`Chosen: ${this.place(index)}`, this.sharing(index), this.notes[index]];
+    setText(this.caption, words.filter(Boolean).join(" · "));
   }
 
   mark(index, chosen) {
@@ -158,8 +182,8 @@ class HeadGrid {
 
   point(button, { clientX, clientY }) {
     if (!button) return this.tooltip.hide();
-    const lines = [[this.place(+button.value), "number"], [this.notes[button.value] ?? "", ""]];
-    this.tooltip.show(lines, clientX, clientY);
+    const words = [this.sharing(+button.value), this.notes[button.value]].filter(Boolean);
+    this.tooltip.show([[this.place(+button.value), "number"], ...words.map((line) => [line, ""])], clientX, clientY);
   }
 
   resized() {
@@ -173,7 +197,7 @@ class HeadGrid {
     if (this.chosen === undefined) return;
     const room = 8, view = this.scroller, frame = view.getBoundingClientRect();
     const box = this.buttons[this.chosen].getBoundingClientRect();
-    const top = frame.top + this.corner.offsetHeight + room;
+    const top = this.corner.getBoundingClientRect().bottom + room;
     const left = frame.left + this.corner.offsetWidth + room;
     const bottom = frame.top + view.clientHeight - room, right = frame.left + view.clientWidth - room;
     if (box.top < top) view.scrollTop -= top - box.top;

@@ -32,6 +32,7 @@ def head_grid(
     head: int,
     key: str,
     labels: list[list[str]] | None = None,
+    key_heads: list[int] | None = None,
     on_pick: Callable[[int, int], None] | None = None,
 ) -> None:
     """Draw every head of `thumbnails`, uint8 (L,H,P,R), in the colours of `lut`, uint8 (256,3).
@@ -39,6 +40,7 @@ def head_grid(
     allowed: booleans (P,R) or (L,H,P,R); False cells are hatched grey. None permits all.
     layer, head: the chosen one, framed and kept in view.
     labels: for each layer and head a short note, such as "previous token 0.93"; "" for none.
+    key_heads: for each head the key/value head that it reads, where several share one; neighbours are bracketed.
     on_pick: called with (layer, head) when somebody chooses another one. Keep what it is told and give it
         back as `layer` and `head`: an answer that does not come back within seconds is undone on screen.
 
@@ -60,6 +62,7 @@ def head_grid(
         layer=layer,
         head=head,
         labels=labels,
+        key_heads=key_heads,
         answered=st.session_state.get(answered, 0),
     )
     _component(data=data, key=key, on_pick_change=picked)
@@ -73,6 +76,7 @@ def pack_grid(
     layer: int,
     head: int,
     labels: list[list[str]] | None = None,
+    key_heads: list[int] | None = None,
     answered: int = 0,
 ) -> bytes:
     """The blob that the script draws from: lut, thumbnails, then one bit a masked cell (see `packing`)."""
@@ -88,6 +92,8 @@ def pack_grid(
     notes = [note for row in labels or [] for note in row]
     if labels is not None and (len(labels), len(notes)) != (layers, layers * heads):
         raise ValueError(f"Labels are one text for each of {layers} x {heads} heads.")
+    if key_heads is not None and (len(key_heads) != heads or key_heads != sorted(key_heads)):
+        raise ValueError(f"Key/value heads are a rising number for each of {heads} heads, not {key_heads}.")
     masked = np.packbits(~allowed) if allowed is not None else np.empty(0, np.uint8)
     header = {
         "layers": layers,
@@ -98,6 +104,7 @@ def pack_grid(
         "head": int(head),
         "answered": answered,
         "notes": notes,
+        "keyHeads": key_heads,
         "maskBytes": len(masked),
         "maskForEach": allowed is not None and allowed.ndim == 4,
     }
