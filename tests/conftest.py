@@ -18,19 +18,19 @@ def pytest_addoption(parser):
     parser.addoption(
         "--real-models",
         action="store_true",
-        help="also test with real models, which are fetched when they are not here",
+        help="also test with real models, which are fetched (180 MB)",
     )
 
 
 @pytest.fixture(scope="session")
-def real_model(request):
-    """A function: the name of a real model that can be fetched -> its folder."""
+def real_model(request, tmp_path_factory):
+    """A function: the name of a real model that can be fetched -> its folder, where no other test looks."""
     if not request.config.getoption("--real-models"):
         pytest.skip("needs --real-models, which fetches them (180 MB)")
-    from viz_model.checkpoints import fetched_folder
     from viz_model.fetching import fetch
 
-    return lambda name: fetch(name, fetched_folder())
+    folder = tmp_path_factory.mktemp("fetched")
+    return lambda name: fetch(name, folder)
 
 
 @cache

@@ -67,7 +67,7 @@ def test_it_is_llama_of_another_library():
 def test_the_readme_tells_the_held_out_loss():
     """Its figure is of all 34 books, which takes a minute; every sixth of them must come near it."""
     [told] = re.findall(r"Held-out loss: ([\d.]+) nats", README)
-    assert text_loss(model(), books_of(FOLDER, None)[::6]) == pytest.approx(float(told), abs=0.15)
+    assert text_loss(model(), books_of(FOLDER, None)[::6]) == pytest.approx(float(told), abs=0.25)
 
 
 def test_what_was_measured_of_its_heads():

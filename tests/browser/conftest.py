@@ -127,6 +127,8 @@ def _marker_arguments(request, name, default):
 @pytest.fixture
 def page(request, browser, tmp_path_factory):
     """A page in a browser profile of its own. The test fails when the console or the network had errors."""
+    if "fresh_app_url" in request.fixturenames:
+        request.getfixturevalue("fresh_app_url")  # made before the page, so that its server ends after it
     width, height = _marker_arguments(request, "viewport", (1400, 900))
     (theme,) = _marker_arguments(request, "theme", ("light",))
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)

@@ -1,5 +1,6 @@
 """The page Quantization in every state that a reader can bring it to, its numbers against bitsandbytes and torch."""
 
+import copy
 import json
 
 import bitsandbytes.functional as bitsandbytes
@@ -62,8 +63,7 @@ def weights(name):
 
 def rounded_gpt2(rounded):
     """`transformers`' GPT-2 with tiny-gpt's weights, every matrix of its blocks gone through `rounded`, and back."""
-    model = gpt2()
-    kept = {name: parameter.clone() for name, parameter in model.named_parameters() if name.endswith("weight")}
+    model = copy.deepcopy(gpt2())  # which other tests compare with
     with torch.no_grad():
         for block in model.transformer.h:
             query, key, value = block.attn.c_attn.weight.T.chunk(3)
@@ -73,9 +73,6 @@ def rounded_gpt2(rounded):
                 layer.weight.copy_(rounded(layer.weight.T.contiguous()).T)
         tokens = torch.tensor([ids(PROMPT)])
         result = model(tokens, output_attentions=True)
-        for name, parameter in model.named_parameters():
-            if name in kept:
-                parameter.copy_(kept[name])
     return torch.stack(result.attentions)[:, 0].numpy(), result.logits[0].double().numpy()
 
 
@@ -150,7 +147,7 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     assert said == pytest.approx(divergence, rel=0.1)
     [metric] = test.metric
     assert metric.label == "Held-out text, 4 × 256 tokens, nats a token"
-    assert float(metric.value.split(" → ")[0]) == pytest.approx(held_out_loss(), abs=2e-4)
+    assert float(metric.value.split(" → ")[0]) == pytest.approx(held_out_loss(), abs=1e-3)  # four digits are shown
 
 
 def held_out_loss():
