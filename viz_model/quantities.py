@@ -11,7 +11,7 @@ import torch
 
 from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.nodes import local_name
+from viz_model.nodes import local_name, sizes
 from viz_model.trace import Trace
 
 GROUPS = ("Into the stream", "Attention", "Feed-forward", "Out of the stream")
@@ -86,19 +86,7 @@ class Quantity:
 
 def letters(trace: Trace) -> dict[str, int]:
     """The number of each letter in this pass, seen through the trace's part; F only where it is known."""
-    config = trace.config
-    numbers = {
-        "B": 1,
-        "T": trace.length,
-        "S": trace.key_length,
-        "C": config.d_model,
-        "H": config.n_heads,
-        "G": config.n_kv_heads,
-        "D": config.d_head,
-        "L": trace.n_layers,
-        "V": config.vocab_size,
-        "F": config.d_ff,
-    }
+    numbers = sizes(trace.config, trace.length, part=trace.part, source=trace.key_length)
     return {letter: number for letter, number in numbers.items() if number is not None}
 
 

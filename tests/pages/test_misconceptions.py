@@ -1,7 +1,6 @@
 """The page Misconceptions: a guess first, then numbers that the test works out by itself."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +10,10 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from tests.bundled import attentions
+from tests.pages.test_pages import MAIN
 from tests.received import received
 from viz_ui.components.packing import unpack
 
-MAIN = str(Path(__file__).resolve().parents[2] / "viz_ui" / "main.py")
 PROMPT = "Once upon a time there was a king."
 GUESS = {"Lengths": "lengths", "The whole": "the_whole", "Memory": "memory", "Equations": "equations"}
 GUESS |= {"Approximate": "approximate", "Concept": "concept"}

@@ -1,12 +1,11 @@
 """The page Shape reference: sizes counted by hand, in every layout that is bundled."""
 
 import re
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-MAIN = str(Path(__file__).resolve().parents[2] / "viz_ui" / "main.py")
+from tests.pages.test_pages import MAIN
 
 
 def page(**address: str) -> AppTest:

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.figures import MASKED_GREY, PAGE, TEXT, Theme, curves_layout
 from viz_ui.text import number
 
 HUES = ("weights", "query", "key", "value", "scores", "stream")
@@ -48,13 +48,8 @@ def bars_figure(
     figure.update_xaxes(tickfont_size=13, automargin=True)
     figure.update_layout(
         barmode="group",
-        height=330,
         margin={"l": 10, "r": 10, "t": 30, "b": 10},
         showlegend=len(groups) > 1,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": CLEAR},
-        paper_bgcolor=CLEAR,
-        plot_bgcolor=CLEAR,
-        font={"color": TEXT[theme], "size": 12},
-        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
+        **curves_layout(theme, 330) | {"hovermode": "closest"},  # a bar is pointed at by itself
     )
     return figure

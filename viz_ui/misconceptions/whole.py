@@ -22,7 +22,7 @@ def draw(view: View) -> None:
     can = [part for part, reason in reasons.items() if not reason]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         off = st.pills("Switch off together", can, selection_mode="multi", key="off", bind="query-params")
-        names = [PROMPT] if held_out_rows(view.model, view.name) is None else [PROMPT, HELD_OUT]
+        names = [PROMPT] if _held_out(view.name) is None else [PROMPT, HELD_OUT]
         text = st.segmented_control(
             "Read the loss on", names, default=names[0], required=True, key="off_text", bind="query-params"
         )
@@ -73,13 +73,19 @@ def _read(view: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return trace.ids, () if trace.source is None else trace.source.ids
 
 
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _held_out(name: str) -> torch.Tensor | None:
+    """Read and cut into tokens once, not at every run of the page."""
+    return held_out_rows(load_model(name), name)
+
+
 @st.cache_resource(scope="session", max_entries=8, show_spinner="Each part off in turn …")
 def _losses(name: str, text: str, read: tuple, source: tuple, parts: tuple[str, ...], off: tuple[str, ...]):
     """The loss of the whole model, without each part, and without those that are off together."""
     model = load_model(name)
     rows, given = torch.tensor([read]), torch.tensor(source) if source else None
     if text == HELD_OUT:
-        rows, given = held_out_rows(model, name), None
+        rows, given = _held_out(name), None
     combinations = {WHOLE: ()} | {part: (part,) for part in parts}
     if len(off) > 1:
         combinations[", no ".join(off)] = off
