@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.figures import MASKED_GREY, PAGE, Theme, curves_layout
 
 
 def guess_figure(
@@ -46,14 +46,9 @@ def guess_figure(
         automargin=True,
     )
     figure.update_layout(
+        curves_layout(theme, height) | {"hovermode": "closest"},
         barmode="group",
         bargap=0.25,
-        height=height,
         margin={"l": 10, "r": 40, "t": 24, "b": 10},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "bgcolor": CLEAR},
-        paper_bgcolor=CLEAR,
-        plot_bgcolor=CLEAR,
-        font={"color": TEXT[theme], "size": 12},
-        hoverlabel={"bgcolor": PAGE[theme], "font": {"color": TEXT[theme]}},
     )
     return figure

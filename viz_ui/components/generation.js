@@ -83,11 +83,11 @@ class Generation extends Steps {
 
   describe() {
     const { now, step, head } = this, named = (place) => `“${head.labels[place]}”`;
-    const keys = `${this.keysOf(now.read - 1)} keys ${head.of_source ? "of the source" : "of the cache"}`;
+    const keys = `${counted(this.keysOf(now.read - 1), "key")} ${head.of_source ? "of the source" : "of the cache"}`;
     const source = head.source.length;
     const start = source
-      ? `Step 0 reads the source once, ${source} tokens, and ${now.queries} of the decoder; both fill the cache`
-      : `Step 0, prefill, reads all ${now.queries} tokens of the prompt in one pass and fills the cache`;
+      ? `Step 0 reads the source once, ${counted(source, "token")}, and ${now.queries} of the decoder; both fill the cache`
+      : `Step 0, prefill, reads all ${counted(now.queries, "token")} of the prompt in one pass and fills the cache`;
     const later = `Step ${step} reads one token, ${named(now.read - 1)}: its query attends to the ${keys}`;
     const read = step ? later : start;
     return `${read}. ${now.forced ? "You took" : "Next comes"} ${named(now.read)}.`;
@@ -104,13 +104,4 @@ class Generation extends Steps {
   }
 }
 
-const alive = new WeakMap();
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".generation");
-  if (!alive.has(root)) alive.set(root, new Generation(root));
-  const generation = alive.get(root);
-  generation.send = setTriggerValue;
-  generation.receive(data);
-  return () => generation.end();
-}
+export default living(Generation, ".generation");

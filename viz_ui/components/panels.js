@@ -241,13 +241,4 @@ function spread(values, mask) {
   return whole;
 }
 
-const alive = new WeakMap();
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".panels");
-  if (!alive.has(root)) alive.set(root, new Panels(root));
-  const panels = alive.get(root);
-  panels.send = setTriggerValue;
-  panels.receive(data);
-  return () => panels.end();
-}
+export default living(Panels, ".panels");

@@ -14,6 +14,20 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** A mount that keeps one object of `Kind` for each element of the class: it receives every run's data, tells by
+ *  `send`, and ends with its element. */
+function living(Kind, selector) {
+  const alive = new WeakMap();
+  return ({ data, parentElement, setTriggerValue }) => {
+    const root = parentElement.querySelector(selector);
+    if (!alive.has(root)) alive.set(root, new Kind(root));
+    const one = alive.get(root);
+    one.send = setTriggerValue;
+    one.receive(data);
+    return () => one.end();
+  };
+}
+
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 const sameList = (a, b) => a === b || (a && b && a.length === b.length && a.every((x, i) => x === b[i]));
 
@@ -63,17 +77,23 @@ function pixelTable(rgb) {
   return table;
 }
 
-/** The number with so many significant digits, e.g. 0.3312, −12.04, 1.204×10⁻⁵. */
+/** The number with so many significant digits, e.g. 0.3312, −12.04, 35,333, 1.204×10⁻⁵. */
 function formatNumber(value, digits = 4) {
   if (value === 0) return "0";
   const size = Number(Math.abs(value).toPrecision(digits)), sign = value < 0 ? "−" : "";
   if (size >= 1e-3 && size < 1e6) {
-    return sign + size.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
+    const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+    return sign + size.toLocaleString("en", {
+      useGrouping: size >= 1e4, minimumFractionDigits: decimals, maximumFractionDigits: decimals,
+    });
   }
   const [mantissa, exponent] = size.toExponential(digits - 1).split("e");
   const raised = String(+exponent).replace(/[-0-9]/g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
   return `${sign}${mantissa}×10${raised}`;
 }
+
+/** "1 token", "12,345 tokens". */
+const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Write data-theme on the root, from the page's own background; true when it changed. */
 function applyTheme(root) {

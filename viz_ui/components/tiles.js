@@ -160,13 +160,4 @@ class Tiles extends Steps {
   }
 }
 
-const alive = new WeakMap();
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".tiles");
-  if (!alive.has(root)) alive.set(root, new Tiles(root));
-  const tiles = alive.get(root);
-  tiles.send = setTriggerValue;
-  tiles.receive(data);
-  return () => tiles.end();
-}
+export default living(Tiles, ".tiles");
