@@ -1,6 +1,6 @@
 """The key/value cache: what attention needs again of every token that was read, kept instead of worked out anew.
 
-Pope et al. 2022, "Efficiently Scaling Transformer Inference", §2.1. Buffers are made once and filled in place.
+Pope et al. 2022, "Efficiently Scaling Transformer Inference". Buffers are made once and filled in place.
 """
 
 from dataclasses import dataclass
@@ -40,13 +40,18 @@ class CacheView:
     @property
     def nbytes(self) -> int:
         """Bytes of all keys and values, as the tensors say."""
-        return sum(tensor.nbytes for tensor in (self.keys, self.values, *self._of_source()))
+        return self.keys.nbytes + self.values.nbytes + self.source_nbytes
+
+    @property
+    def source_nbytes(self) -> int:
+        """Those of the source alone."""
+        return sum(tensor.nbytes for tensor in self._of_source())
 
     @property
     def allocated_bytes(self) -> int:
         """Bytes of the buffers that it looks into, filled or not."""
         growing = self.keys.untyped_storage().nbytes()  # keys and values lie in one
-        return growing + sum(tensor.nbytes for tensor in self._of_source())
+        return growing + self.source_nbytes
 
     def key(self, layer: int, part: str = "self") -> Tensor:
         """Keys of the first row of the batch, as they enter the product: (G,S,D). part: "cross" for the source's."""

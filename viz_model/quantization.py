@@ -58,12 +58,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a linear layer of a block stands: its full name, "encoder", "decoder" or "" for one stack, the layer."""
+    """Where a linear layer of a block stands: its full name, "encoder", "decoder" or "" for one stack, the layer.
+
+    reads_source: whether only the source of an encoder-decoder goes through it, once where there is a cache: layers of
+    the encoder, and those that make K and V of cross-attention.
+    """
 
     name: str
     stack: str
     layer: int
     is_attention: bool
+    reads_source: bool = False
 
     @property
     def local(self) -> str:
@@ -236,10 +241,23 @@ def weight_bytes(transformer) -> int:
     return sum(parameter.nbytes for parameter in _modules(transformer).parameters())
 
 
-def block_weights(transformer) -> int:
-    """How many numbers are in the linear layers of all blocks."""
+def source_weight_bytes(transformer) -> int:
+    """Bytes of what only the source goes through: the encoder, and the matrices of cross-attention for K and V."""
+    owners = tuple(f"{place.name}." for place in places(transformer) if place.reads_source)
+    of_others, of_source = set(), {}
+    for name, parameter in _modules(transformer).named_parameters(remove_duplicate=False):
+        if "encoder" in name.split(".") or name.startswith(owners):
+            of_source[id(parameter)] = parameter.nbytes
+        else:
+            of_others.add(id(parameter))  # a table of tokens may have a name in both stacks
+    return sum(nbytes for one, nbytes in of_source.items() if one not in of_others) if owners else 0
+
+
+def block_weights(transformer, *, reads_source: bool = False) -> int:
+    """How many numbers are in the linear layers of all blocks that only the source goes through, or in the others."""
     modules = _modules(transformer)
-    return sum(modules.get_submodule(place.name).weight.numel() for place in places(transformer))
+    chosen = (place for place in places(transformer) if place.reads_source == reads_source)
+    return sum(modules.get_submodule(place.name).weight.numel() for place in chosen)
 
 
 def _modules(transformer) -> nn.Module:
@@ -254,12 +272,21 @@ def _place(name: str, modules: dict[str, nn.Module], stacks: set[str]) -> Place 
     lists = [end for end, module in enumerate(around, 1) if isinstance(module, nn.ModuleList)]
     if not lists:
         return None
+    stack = next((word for word in words if word in stacks), "")
+    makes_keys_or_values = words[-1][0] in "kv"  # key, k_proj, k; value, v_proj, v
     return Place(
         name=name,
-        stack=next((word for word in words if word in stacks), ""),
+        stack=stack,
         layer=int(words[lists[0]]),
         is_attention=any("attention" in type(module).__name__.lower() for module in around),
+        reads_source=stack == "encoder" or (makes_keys_or_values and _is_cross(words, around)),
     )
+
+
+def _is_cross(words: list[str], around: list[nn.Module]) -> bool:
+    """Whether it is in cross-attention: ours is called so, those of the transformers library were given their part."""
+    theirs = (module.viz_place.part for module in around if hasattr(module, "viz_place"))
+    return "cross" in words or "cross" in theirs
 
 
 def _quantized_tensor(place: Place, before: Tensor, scheme: str) -> QuantizedTensor:

@@ -1,8 +1,10 @@
 """What a KV cache, a fused kernel and quantization save, alone and together, in one and the same task.
 
 The task: read a prompt of T tokens, then write tokens, each the likeliest of the plain way; every way is given these
-same tokens, so that its logits can be compared. Bytes and operations are counted by formula over the passes that are
-made; logits (of a model without an unembedding, the vectors at its end) and seconds are measured.
+same tokens, so that its logits can be compared. An encoder-decoder reads the prompt as its source and writes after its
+start token; a cache keeps keys and values of both texts, those of the source from the first pass on. Bytes and
+operations are counted by formula over the passes that are made; logits (of a model without an unembedding, the vectors
+at its end) and seconds are measured.
 """
 
 import time
@@ -14,10 +16,9 @@ import torch
 from torch import Tensor
 
 from viz_model.cache import KVCache
-from viz_model.errors import VizError
 from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.quantization import Quantized, block_weights, weight_bytes
+from viz_model.quantization import Quantized, block_weights, source_weight_bytes, weight_bytes
 from viz_model.traffic import tiled_bytes, written_out_bytes
 
 FAST_BYTES = 192 * 1024  # of each of an A100's processors: Dao et al. 2022, §2.1
@@ -42,10 +43,11 @@ WAYS = (PLAIN, Way(cache=True), Way(fused=True), Way(quantized=True), Way(True, 
 class Savings:
     """What one way took.
 
-    weight_bytes: of all parameters, as stored. cache_bytes: keys and values at the end, as the buffers say.
-    score_bytes: the most that QKᵀ and A of one layer take at a time. weight_traffic, attention_traffic: bytes moved
-    between slow and fast memory, by every pass all weights once, and by attention as `traffic` counts them. flops:
-    matrix products. largest_difference: of any logit from the plain way; same_choices: how many of the `choices`, the
+    weight_bytes: of all parameters, as stored. cache_bytes: keys and values at the end, as the buffers say;
+    source_cache_bytes: those of them that belong to the source of an encoder-decoder, and do not grow. score_bytes:
+    the most that QKᵀ and A of one layer take at a time. weight_traffic, attention_traffic: bytes moved between slow and
+    fast memory, by every pass all weights that it uses once, and by attention as `traffic` counts them. flops: matrix
+    products. largest_difference: of any logit from the plain way; same_choices: how many of the `choices`, the
     likeliest token of every position that was looked at, are those of the plain way.
     """
 
@@ -53,6 +55,7 @@ class Savings:
     passes: int
     weight_bytes: int
     cache_bytes: int
+    source_cache_bytes: int
     score_bytes: int
     weight_traffic: int
     attention_traffic: int
@@ -61,6 +64,11 @@ class Savings:
     choices: int
     same_choices: int
     seconds: float
+
+    @property
+    def target_cache_bytes(self) -> int:
+        """Those that grow with every token."""
+        return self.cache_bytes - self.source_cache_bytes
 
     @property
     def memory(self) -> int:
@@ -77,16 +85,32 @@ def has_logits(model: Model) -> bool:
 
 
 def ways_for(model: Model) -> tuple[Way, ...]:
-    """The ways that this model can go: without tokens to come there is nothing to cache.
-
-    Raises VizError for an encoder-decoder: its two texts would need two tasks.
-    """
-    layout = model.config.layout
-    if layout == "encoder-decoder":
-        raise VizError(f"{model.name} reads two texts. This comparison is made on models with one stack: choose one.")
-    if layout == "encoder-only":
+    """The ways that this model can go: without tokens to come there is nothing to cache."""
+    if model.config.layout == "encoder-only":
         return PLAIN, Way(fused=True), Way(quantized=True), Way(fused=True, quantized=True)
     return WAYS
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How much a pass works on: queries of the text that is written, keys with those before, tokens of the source.
+
+    encodes: whether the source is read in it; the passes after the first need not, where there is a cache.
+    """
+
+    queries: int
+    keys: int
+    source: int
+    encodes: bool
+
+    def attentions(self, config) -> list[tuple[int, int, int]]:
+        """Every attention that is computed: layers, queries, keys."""
+        found = [(config.n_layers, self.queries, self.keys)]
+        if self.source:
+            found.append((config.n_layers, self.queries, self.source))
+        if self.encodes:
+            found.append((config.n_encoder_layers, self.source, self.source))
+        return found
 
 
 def compare_ways(
@@ -101,7 +125,8 @@ def compare_ways(
     As many tokens are written as the context holds. progress: called with the share that is done after each pass.
     """
     ways = ways_for(model)
-    most = model.config.context_length - len(ids) + 1
+    read, source = ([model.start_token], list(ids)) if model.has_source else (list(ids), [])
+    most = model.config.context_length - len(read) + 1
     passes = 1 if model.config.layout == "encoder-only" else max(1, min(new_tokens, most))
     done, total = 0, len(ways) * passes
 
@@ -114,25 +139,39 @@ def compare_ways(
     rows, plain = [], None
     for way in ways:
         runner = quantized.model if way.quantized else model
-        logits, cache_bytes, seconds = _run(runner, list(ids), passes, way, plain, passed)
+        logits, cache, seconds = _run(runner, read, source, passes, way, plain, passed)
         plain = logits if plain is None else plain
-        rows.append(_savings(model, quantized, len(ids), way, logits, plain, cache_bytes, seconds))
+        made = [_pass(len(read), len(source), number, way.cache) for number in range(passes)]
+        rows.append(_savings(model, quantized, way, made, logits, plain, cache, seconds))
     return rows
+
+
+def _pass(read: int, source: int, number: int, cache: bool) -> Pass:
+    """The pass of this number: what is given, then one token at a time or everything again."""
+    keys, later = read + number, cache and number > 0
+    return Pass(1 if later else keys, keys, source, encodes=source > 0 and not later)
 
 
 @torch.inference_mode()
 def _run(
-    model: Model, ids: list[int], passes: int, way: Way, plain: Tensor | None, passed: Callable[[], None]
-) -> tuple[Tensor, int, float]:
-    """Logits of every pass (passes,V), bytes of the cache at the end, seconds; writes what `plain` finds likeliest."""
-    cache = KVCache(model.config, len(ids) + passes - 1) if way.cache else None
+    model: Model,
+    ids: list[int],
+    source: list[int],
+    passes: int,
+    way: Way,
+    plain: Tensor | None,
+    passed: Callable[[], None],
+) -> tuple[Tensor, KVCache | None, float]:
+    """Logits of every pass (passes,V), the cache at the end, seconds; writes what `plain` finds likeliest."""
+    cache = KVCache(model.config, len(ids) + passes - 1, source=len(source)) if way.cache else None
     every = "all" if model.config.layout == "encoder-only" else "last"
+    given = {"source": torch.tensor([source])} if source else {}
     found, seconds = [], 0.0
     for number in range(passes):
         new = ids[cache.length :] if cache is not None else ids
         start = time.perf_counter()
         with nullcontext() if way.fused else capture("*.weights"):  # who looks at the weights has them written out
-            logits = model.transformer(torch.tensor([new]), cache=cache, logits=every)
+            logits = model.transformer(torch.tensor([new]), cache=cache, logits=every, **given)
         seconds += time.perf_counter() - start
         found.append(logits.flatten(0, -2)[-1] if every == "last" else logits[0])
         chosen = found[-1] if plain is None or every == "all" else plain[number]
@@ -140,30 +179,30 @@ def _run(
             ids = [*ids, int(chosen.argmax())]
         passed()
     kept = torch.cat(found) if every == "all" else torch.stack(found)
-    return kept, 0 if cache is None else cache.view().nbytes, seconds
+    return kept, cache, seconds
 
 
-def _savings(model, quantized, length, way, logits, plain, cache_bytes, seconds) -> Savings:
-    config = model.config
-    encoder = config.layout == "encoder-only"
-    passes = 1 if encoder else len(logits)
-    sizes = [_pass_size(length, number, way.cache) for number in range(passes)]
-    stored = weight_bytes(model.transformer)
+def _savings(model, quantized, way, made: list[Pass], logits, plain, cache: KVCache | None, seconds) -> Savings:
+    config, held = model.config, None if cache is None else cache.view()
+    attentions = [attention for one in made for attention in one.attentions(config)]
+    stored, of_source = weight_bytes(model.transformer), source_weight_bytes(model.transformer)
     if way.quantized:
         stored += quantized.bytes_after - quantized.bytes_before
+        of_source += sum(t.bytes_after - t.bytes_before for t in quantized.tensors.values() if t.place.reads_source)
     count = tiled_bytes if way.fused else written_out_bytes
     fast = {"fast_bytes": FAST_BYTES} if way.fused else {}
-    heads = config.n_layers * config.n_heads
-    cells = max(queries * keys for queries, keys in sizes)
+    cells = max(queries * keys for _, queries, keys in attentions)
     return Savings(
         way=way,
-        passes=passes,
+        passes=len(made),
         weight_bytes=stored,
-        cache_bytes=cache_bytes,
+        cache_bytes=0 if held is None else held.nbytes,
+        source_cache_bytes=0 if held is None else held.source_nbytes,
         score_bytes=0 if way.fused else HELD_MATRICES * config.n_heads * cells * NUMBER_BYTES,
-        weight_traffic=passes * stored,
-        attention_traffic=heads * sum(count(queries, keys, config.d_head, **fast) for queries, keys in sizes),
-        flops=sum(pass_flops(model, queries, keys, queries if encoder else 1) for queries, keys in sizes),
+        weight_traffic=sum(stored if one.encodes or not one.source else stored - of_source for one in made),
+        attention_traffic=config.n_heads
+        * sum(layers * count(queries, keys, config.d_head, **fast) for layers, queries, keys in attentions),
+        flops=sum(pass_flops(model, one) for one in made),
         largest_difference=(logits - plain).abs().max().item(),
         choices=len(logits),
         same_choices=int((logits.argmax(-1) == plain.argmax(-1)).sum()),
@@ -171,18 +210,16 @@ def _savings(model, quantized, length, way, logits, plain, cache_bytes, seconds)
     )
 
 
-def _pass_size(length: int, number: int, cache: bool) -> tuple[int, int]:
-    """Queries and keys of a pass: the prompt, then one token at a time or everything again."""
-    keys = length + number
-    return (1 if cache and number else keys), keys
-
-
-def pass_flops(model: Model, queries: int, keys: int, unembedded: int) -> int:
+def pass_flops(model: Model, made: Pass) -> int:
     """Matrix products of a pass: the linear layers of the blocks, QKᵀ and A·V, and the unembedding.
 
     As `costs.flops`, but counted on the layers that there are, whatever model it is.
     """
-    config = model.config
-    attention = 4 * config.n_layers * config.n_heads * config.d_head * queries * keys
-    unembedding = 2 * config.d_model * config.vocab_size * unembedded * has_logits(model)
-    return 2 * block_weights(model.transformer) * queries + attention + unembedding
+    config, transformer = model.config, model.transformer
+    linear = block_weights(transformer) * made.queries
+    if made.encodes:
+        linear += block_weights(transformer, reads_source=True) * made.source
+    cells = sum(layers * queries * keys for layers, queries, keys in made.attentions(config))
+    unembedded = made.queries if config.layout == "encoder-only" else 1
+    unembedding = config.d_model * config.vocab_size * unembedded * has_logits(model)
+    return 2 * linear + 4 * config.n_heads * config.d_head * cells + 2 * unembedding

@@ -118,7 +118,7 @@ def draw_products(cell: CellArithmetic) -> None:
 
 def n(value: float, digits: int = 4) -> str:
     """A number as LaTeX, of so many significant digits."""
-    text = number(value, digits).replace("−", "-")
+    text = number(value, digits).replace("−", "-").replace(",", "{,}")  # a bare comma would leave a gap
     if "×10" in text:
         mantissa, power = text.split("×10")
         power = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))

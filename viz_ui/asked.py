@@ -12,7 +12,7 @@ from viz_model.targets import Targets, compare_with_steps, expected, hidden_toke
 from viz_ui.components.token_targets import TokenTarget, token_targets
 from viz_ui.state import choose
 from viz_ui.stoppable import stoppable
-from viz_ui.text import labels, number, plain, shown
+from viz_ui.text import counted, labels, number, plain, shown
 from viz_ui.view import View
 
 LARGEST_SEED = 9999
@@ -58,6 +58,11 @@ def draw_asked(view: View) -> None:
 def _exercise(view: View) -> Exercise:
     """What training asks of a model of this layout."""
     model = view.model
+    if not getattr(model.config, "has_unembedding", True):
+        raise vm.VizError(
+            f"{model.name} has no unembedding: it gives a vector for each token and predicts none, so no token can be "
+            "asked of it. Choose a model that predicts, such as tiny-bert."
+        )
     if model.config.layout == "encoder-only":
         with st.container(horizontal=True, vertical_alignment="bottom"):
             seed = st.number_input("Hide other tokens", 0, LARGEST_SEED, 0, key="hide", bind="query-params", width=150)
@@ -127,8 +132,11 @@ def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
             "target": ["◀ target" if token == target else "" for token, _ in likeliest],
         }
     )
-    bar = st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, format="%.4g")
-    st.dataframe(table, hide_index=True, key="expected", column_config={"probability": bar})
+    columns = {
+        "probability": st.column_config.ProgressColumn(min_value=0.0, max_value=1.0, format="%.4g"),
+        "rank": st.column_config.NumberColumn(format="localized"),
+    }
+    st.dataframe(table, hide_index=True, key="expected", column_config=columns)
 
 
 def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
@@ -136,9 +144,9 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
     if view.model.config.layout == "encoder-only":
         st.subheader("What one pass teaches")
         st.markdown(
-            f"A pass over these {trace.length:,} tokens teaches **{asked:,}** of them, those that were hidden. A model "
-            f"that reads from left to right learns from all {trace.length - 1:,} next tokens of the same row. There "
-            "are no decode steps: this model has no next token."
+            f"A pass over {counted(trace.length, 'token')} teaches **{asked:,}** of them, those that were hidden. A "
+            f"model that reads from left to right learns from all next tokens, {trace.length - 1:,}, of the same row. "
+            "There are no decode steps: this model has no next token."
         )
         return
     st.subheader("One pass, and one decode step")
@@ -146,7 +154,7 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
         "tokens read": (f"{asked:,} at once", "1, over a cache"),
         "questions answered": (f"{asked:,}", "1"),
         "the right answer": ("known: the next tokens", "unknown: it is drawn"),
-        "what is learned": (f"the mean of {asked:,} losses, one backward pass", "nothing"),
+        "what is learned": (f"the mean of {counted(asked, 'loss', 'losses')}, one backward pass", "nothing"),
     }
     st.table(pd.DataFrame(rows, index=["a pass of training", "a decode step"]).T)
     if view.model.config.layout != "decoder-only":
@@ -170,7 +178,7 @@ def _compare(view: View, of: tuple) -> None:
         st.session_state.compared = found
     if found is not None:
         st.markdown(
-            f"One pass: **{number(found.pass_seconds * 1e3, 3)} ms**. {found.steps:,} steps: "
+            f"One pass: **{number(found.pass_seconds * 1e3, 3)} ms**. {counted(found.steps, 'step')}: "
             f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by "
             f"**{number(found.largest_difference, 2)}** at most: under the causal mask one pass asks exactly what "
             "decoding would, all at once."

@@ -10,7 +10,7 @@ from viz_model import traffic
 from viz_model.attention import mix
 from viz_model.tiled import Agreement, OneHead, TiledRun, agreement, n_tiles, tiled_attention
 from viz_ui.components.tiles import TilePicture
-from viz_ui.text import number
+from viz_ui.text import counted, number
 from viz_ui.view import View
 
 NUMBER_BYTES = 4  # float32, as the pass computes here
@@ -123,18 +123,25 @@ def counts_table(view: View, run: TiledRun) -> str:
 def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
     """What the table means: arithmetic, traffic, and what larger tiles would change."""
     queries, keys, *widths = sizes(view)
-    every = f"{traffic.matrix_flops(queries * keys, *widths):,}"
-    words = f"**Arithmetic stays quadratic**: over all tiles both do 4·T·S·D = {every} FLOPs. "
+    flops = f"{traffic.matrix_flops(queries * keys, *widths):,}"
+    words = f"**Arithmetic stays quadratic**: over all tiles both do 4·T·S·D = {flops} FLOPs. "
     if run.skipped:
         count = len(run.skipped) + len(run.tiles)
-        words += f"{len(run.skipped)} of {count} tiles hold masked cells only and are skipped. "
+        words += f"Of {counted(count, 'tile')}, {len(run.skipped):,} hold masked cells only and are skipped. "
     moved = run.traffic.total / traffic.written_out(queries, keys, *widths).total
     words += f"**What changes is the traffic**: {moved:.0%} of the written-out bytes. "
     if moved > 1:
         words += "Tiles as small as these gain nothing. "
     if tiling.order == traffic.QUERIES_OUTSIDE:
-        return words + f"K and V are read once for every {tiling.rows} queries: more rows a tile, less traffic."
-    return words + f"Q, O, m and l travel once for every {tiling.columns} keys: more columns a tile, less traffic."
+        rows = every(tiling.rows, "query", "queries")
+        return words + f"K and V are read once for every {rows}: more rows a tile, less traffic."
+    columns = every(tiling.columns, "key")
+    return words + f"Q, O, m and l travel once for every {columns}: more columns a tile, less traffic."
+
+
+def every(count: int, noun: str, nouns: str = "") -> str:
+    """What stands behind "every": "query", "12 queries"."""
+    return noun if count == 1 else counted(count, noun, nouns)
 
 
 def sizes(view: View) -> tuple[int, int, int, int]:

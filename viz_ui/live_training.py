@@ -8,7 +8,8 @@ import viz_model as vm
 from viz_model.errors import TrainingError
 from viz_model.training.jobs import LONGEST_TEXT, Size, repeats_job, text_job
 from viz_model.training.live import MOST_SECONDS, MOST_STEPS, Job, LiveTraining, Trainings
-from viz_ui.text import plain
+from viz_ui.text import counted, plain
+from viz_ui.text_in_address import LONGEST, from_address, to_address
 
 REPEATS, TEXT = "Random repeats", "My own text"
 WIDTHS = (16, 32, 64, 96, 128)
@@ -45,6 +46,7 @@ def seat() -> Seat:
 def draw_choices() -> None:
     """What is trained: the task, the size of the model, how long; and the button that starts or stops it."""
     bound, running = {"bind": "query-params"}, is_running()
+    _take_text_of_link()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         task = st.segmented_control(
             "Task", (REPEATS, TEXT), default=REPEATS, required=True, key="live_task", disabled=running, **bound
@@ -79,9 +81,23 @@ def draw_choices() -> None:
         st.info(plain(problem), icon=":material/edit:")
 
 
+def _take_text_of_link() -> None:
+    """The text that came with the address, or that the browser's Back brought again."""
+    with st.container(key="live_address"):  # not shown: the text is its widget, the address its place
+        code = st.text_input("Text, packed", key="live_pasted", bind="query-params")
+    if code and code != st.session_state.get("live_taken"):
+        st.session_state.live_text = from_address(code)
+    st.session_state.live_taken = code
+
+
+def _put_text_into_link() -> None:
+    st.session_state.live_pasted = st.session_state.live_taken = to_address(st.session_state.live_text or "")
+
+
 def _choose_text(running: bool) -> None:
     """The text to learn from, behind a button: the room below belongs to the pictures."""
     count = len(st.session_state.get("live_text") or "")
+    is_long = count > LONGEST
     with st.popover(f"Text ({count:,})", icon=":material/edit_note:", width=150):
         st.text_area(
             "Text to learn from",
@@ -92,8 +108,13 @@ def _choose_text(running: bool) -> None:
             max_chars=LONGEST_TEXT,
             disabled=running,
             placeholder="Paste a page or more, then Ctrl+Enter.",
-            help="It is read byte by byte, stays on this computer and is not in the link.",
+            on_change=_put_text_into_link,
+            help=f"It is read byte by byte and stays on this computer; the link holds up to {LONGEST:,} characters.",
         )
+        if is_long:
+            st.caption(f"{counted(count, 'character')}: too long for the link, which holds {LONGEST:,}.")
+        elif count:
+            st.caption("In the link.")
 
 
 def is_running() -> bool:

@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 
 from viz_ui.colours import ROLES
 from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.text import counted
 
 
 def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, height: int = 230) -> go.Figure:
@@ -17,7 +18,7 @@ def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, heig
         figure.add_scatter(
             x=np.nonzero(chosen)[0],
             y=largest[chosen],
-            name=f"{name}: {chosen.sum():,} columns",
+            name=f"{name}: {counted(chosen.sum(), 'column')}",
             mode="markers",
             marker={"color": colour, "size": size, "symbol": "circle" if name == "int8" else "diamond"},
             hovertemplate="input %{x}: %{y:.4f}<extra></extra>",

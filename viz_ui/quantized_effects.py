@@ -17,7 +17,7 @@ from viz_ui.open_matrix import named, note_opened, open_noted_matrix
 from viz_ui.pooling import thumbnails
 from viz_ui.quantized import quantized_trace, trace_key
 from viz_ui.state import choose, choose_cell
-from viz_ui.text import labels, number, plain
+from viz_ui.text import counted, labels, number, plain
 from viz_ui.view import View
 
 BEFORE, AFTER, DIFFERENCE = "before", "after", "difference"
@@ -157,8 +157,8 @@ def draw_loss(view: View, quantized: Quantized) -> None:
     )
     perplexities = f"{number(np.exp(before.nats))} → {number(np.exp(after.nats))}"
     st.caption(
-        f"Mean cross-entropy over {before.tokens:,} tokens, {before.words}, under the model's own mask; e^loss, the "
-        f"perplexity, {perplexities}."
+        f"Mean cross-entropy over {counted(before.tokens, 'token')}, {before.words}, under the model's own mask; "
+        f"e^loss, the perplexity, {perplexities}."
     )
 
 

@@ -28,6 +28,11 @@ def choose_section(title: str, names: Sequence[str], *, key: str) -> str:
 @st.fragment
 def draw_section(draw: Callable[[], None]) -> None:
     """The section: a fragment, so that what is clicked in it answers at once; what it refuses is said."""
+    draw_long_section(draw)
+
+
+def draw_long_section(draw: Callable[[], None]) -> None:
+    """The section as a part of the whole run, for work that can be stopped (see `stoppable`)."""
     try:
         draw()
     except vm.VizError as error:

@@ -66,7 +66,10 @@ def plain(text: str) -> str:
 
 
 def number(value: float, significant: int = 4) -> str:
-    """A number for reading: so many significant digits, a true minus sign, `×10ⁿ` where it is tiny or huge."""
+    """A number for reading: so many significant digits, a true minus sign, `×10ⁿ` where it is tiny or huge.
+
+    From 10,000 on with commas, as every count on a page.
+    """
     if math.isnan(value):
         return "not a number"
     sign, size = "−" if value < 0 else "", abs(value)
@@ -74,8 +77,13 @@ def number(value: float, significant: int = 4) -> str:
         return f"{sign}{'∞' if size else 0}"
     digits, power = f"{size:.{significant - 1}e}".split("e")
     if -4 <= int(power) < 6:
-        return f"{sign}{size:.{max(0, significant - 1 - int(power))}f}"
+        return f"{sign}{size:{',' if size >= 9999.5 else ''}.{max(0, significant - 1 - int(power))}f}"
     return f"{sign}{digits}×10{str(int(power)).translate(_SUPERSCRIPT)}"
+
+
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """So many of something: "1 query", "1,024 queries"; nouns: of several, where it is not `noun` with an s."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def size_words(count: int) -> str:

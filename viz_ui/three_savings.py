@@ -5,10 +5,10 @@ from collections.abc import Callable
 import streamlit as st
 
 from viz_model.quantization import Quantized
-from viz_model.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways, has_logits, ways_for
+from viz_model.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways, has_logits
 from viz_ui.quantized import is_small, trace_key
 from viz_ui.stoppable import stoppable
-from viz_ui.text import number, size_words
+from viz_ui.text import counted, number, size_words
 from viz_ui.view import View
 
 MOST_READ = 256  # tokens of the prompt
@@ -27,35 +27,36 @@ MEANS = {
 
 def choose_new_tokens(view: View) -> None:
     """How much of the task there is, where the model writes."""
-    if view.model.config.layout == "decoder-only":
+    if view.model.config.layout != "encoder-only":
         st.number_input("Tokens to write", 1, MOST_NEW, NEW_TOKENS, key="written", bind="query-params", width=130)
 
 
 def draw_savings(view: View, quantized: Quantized) -> None:
     """The section: one task done in every way."""
-    ways_for(view.model)  # says why there is no table for this model
-    ids = view.trace.read.ids[:MOST_READ]
+    prompt = (view.trace.source or view.trace.read).ids  # of an encoder-decoder the source; it writes the rest here
+    ids = prompt[:MOST_READ]
     rows = measured_ways(view, quantized, ids, st.session_state.get("written") or NEW_TOKENS)
     if rows is None:
         return
     scheme = quantized.choice.scheme
     st.markdown(table(rows, scheme, predicts=has_logits(view.model)))
     st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))
-    cut = "" if len(ids) == len(view.trace.read.ids) else f"the first {len(ids)} tokens of "
-    task = f"reading {cut}this prompt, {len(ids)} tokens"
-    if rows[0].passes > 1 or view.model.config.layout == "decoder-only":
-        task += f", and writing {rows[0].passes} more, the likeliest each; every way is given the same tokens"
+    cut = "" if len(ids) == len(prompt) else f"the first {len(ids)} tokens of "
+    task = f"reading {cut}this {'source' if view.model.has_source else 'prompt'}, {counted(len(ids), 'token')}"
+    if view.model.config.layout != "encoder-only":
+        task += f", and writing {rows[0].passes} {'tokens from its start' if view.model.has_source else 'more'}, "
+        task += "the likeliest each; every way is given the same tokens"
     what = "logits" if has_logits(view.model) else "the vectors at the end"
     logits = f"{what} of every {'position' if view.model.config.layout == 'encoder-only' else 'token written'}"
     st.caption(
         f"The task: {task}. Memory: all weights as stored, the cache at its end, and QKᵀ and A of one layer at their "
-        "largest; other activations are left out. Traffic between slow and fast memory, by formula: all weights once "
-        "a pass, and attention as Dao et al. 2022, “FlashAttention”, Algorithm 0 and Dao 2023, “FlashAttention-2”, "
-        f"Algorithm 1 move it, with {size_words(FAST_BYTES)} of fast memory (an A100's, §2.1). FLOPs: matrix products, "
-        f"a multiplication and an addition are two; every cell of QKᵀ counted. Result: {logits}, measured; the "
-        "order in which float32 numbers are added alone makes about a millionth. "
+        "largest; other activations are left out. Traffic between slow and fast memory, by formula: all weights that a "
+        "pass uses once, and attention as Dao et al. 2022, “FlashAttention”, Algorithm 0 and Dao 2023, "
+        f"“FlashAttention-2”, Algorithm 1 move it, with {size_words(FAST_BYTES)} of fast memory (an A100's, §2.1). "
+        f"FLOPs: matrix products, a multiplication and an addition are two; every cell of QKᵀ counted. "
+        f"Result: {logits}, measured; the order in which float32 numbers are added alone makes about a millionth. "
         "Time: measured here and now, on this processor, where rounded weights are turned back into float32 for every "
-        "product. Cache: Pope et al. 2022, “Efficiently Scaling Transformer Inference”, §2.1."
+        "product. Cache: Pope et al. 2022, “Efficiently Scaling Transformer Inference”."
     )
 
 
@@ -84,11 +85,12 @@ def table(rows: list[Savings], scheme: str, *, predicts: bool) -> str:
 
     predicts: whether there are logits; else the vectors at the model's end are compared.
     """
-    first = rows[0]
+    first, two_texts = rows[0], _reads_two_texts(rows)
     compared = f"result: largest change of any {'logit' if predicts else 'number'}"
     quantities = {
         "memory: weights": [against(row.weight_bytes, first.weight_bytes) for row in rows],
-        "memory: cache": [f"**{size_words(row.cache_bytes)}**" if row.cache_bytes else "0" for row in rows],
+        f"memory: cache{', of the target' * two_texts}": [held(row.target_cache_bytes) for row in rows],
+        "memory: cache, of the source": [held(row.source_cache_bytes) for row in rows],
         "memory: QKᵀ and A": [against(row.score_bytes, first.score_bytes) for row in rows],
         "traffic: weights": [against(row.weight_traffic, first.weight_traffic) for row in rows],
         "traffic: attention": [against(row.attention_traffic, first.attention_traffic) for row in rows],
@@ -97,11 +99,21 @@ def table(rows: list[Savings], scheme: str, *, predicts: bool) -> str:
         "result: same choice": ["–", *(f"{row.same_choices} of {row.choices}" for row in rows[1:])],
         "time, seconds": [number(row.seconds, 2) for row in rows],
     }
+    if not two_texts:
+        del quantities["memory: cache, of the source"]
     if not predicts:
         del quantities["result: same choice"]
     lines = [["", *(way_name(row.way, scheme) for row in rows)], ["--", *("--:" for _ in rows)]]
     lines += [[name, *cells] for name, cells in quantities.items()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _reads_two_texts(rows: list[Savings]) -> bool:
+    return any(row.source_cache_bytes for row in rows)
+
+
+def held(nbytes: int) -> str:
+    return f"**{size_words(nbytes)}**" if nbytes else "0"
 
 
 def changed(row: Savings) -> str:
@@ -130,8 +142,12 @@ def against(value: int, plain_value: int, in_words: Callable[[int], str] = size_
 
 def meanings(rows: list[Savings]) -> list[tuple[str, str]]:
     """What each of them is, or why this model cannot have it."""
+    stays = "those of the target **grow** by one a token, those of the source are worked out **once**"
     without = "this model writes no tokens after the prompt, so nothing is read again"
-    return [
+    found = [
         (words, meaning if any(getattr(row.way, name) for row in rows) else without)
         for name, (words, meaning) in MEANS.items()
     ]
+    if _reads_two_texts(rows):
+        found[0] = (found[0][0], f"{found[0][1]}; {stays}")
+    return found

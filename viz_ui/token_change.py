@@ -125,7 +125,7 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())
     return head + (
-        f"**{touched} of the {position}** positions before position {position} changed: by up to "
+        f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed: by up to "
         f"**{number(before.max())}** of their length (at position {place}, {_places(change)[layer]})."
     )
 

@@ -28,6 +28,9 @@ def draw_training() -> None:
 
 def _draw() -> None:
     training = seat().training
+    with st.container(key="live_head_address"):  # not shown: the grid is its widget, the address its place
+        for name, label in (("live_layer", "Live layer"), ("live_head", "Live head")):
+            st.number_input(label, 0, None, None, key=name, bind="query-params")
     if training is None:
         _draw_nothing_yet()
         return
@@ -44,9 +47,9 @@ def _draw() -> None:
     layers, heads = shot.weights.shape[:2]
     layer, head = chosen_head(layers, heads)
     with st.container(horizontal=True, gap="small"):
-        with st.container(width=380):
+        with st.container(key="live_curves_side"):
             _draw_curves(training, shots, shots.index(shot))
-        with st.container(width=220 if heads < 3 else 390):
+        with st.container(width=grid_width(heads)):
             _draw_grid(shot, layer, head)
         with st.container(key="live_head_side"):
             _draw_head(training, shot, layer, head)
@@ -86,8 +89,8 @@ def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None
     previous, induction = (
         Line(name, role, tuple(float(getattr(shot, what).max()) for shot in shots), dashed)
         for name, role, what, dashed in (
-            ("previous-token head", "key", "previous", False),
-            ("induction head", "weights", "induction", True),
+            ("previous token", "key", "previous", False),
+            ("induction", "weights", "induction", True),
         )
     )
     highest = 1.04 * max([blind, *(value for line in lines for value in line.values if value is not None)])
@@ -103,6 +106,11 @@ def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None
         key="live_curves",
         on_step=_go_to,
     )
+
+
+def grid_width(heads: int) -> int:
+    """Pixels for the names of the layers and thumbnails of 24 to 72: curves and one head stand beside them."""
+    return 84 + 6 * heads + min(72 * heads, 196)
 
 
 def _go_to(step: int) -> None:

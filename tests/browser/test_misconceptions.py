@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+import viz_model as vm
 from tests.browser.harness import nothing_sticks_out, open_page, settle
 
 CHOSEN = {
@@ -44,12 +45,44 @@ def test_guess_experiment_and_link(page, app_url):
     expect(chart).to_contain_text("no positions, no norms")
 
 
+PICTURES = {  # of each claim: what answers it, and what is shown with the answer
+    "Lengths": ("largest difference", ".st-key-padded_batch [data-panel='batch']"),
+    "The whole": ("The whole model", ".st-key-losses_without .main-svg"),
+    "Memory": ("the next token's logits differ", "[data-testid='stDataFrame']"),
+    "Equations": ("One function gives", "[data-panel='tiny-gpt_causal']"),
+    "Approximate": ("Tiled and written out differ", ".st-key-exact [data-panel='tiled']"),
+    "Concept": ("goes from", ".st-key-pattern_scores .main-svg"),
+}
+PARTS = "[data-panel], [data-testid='stPlotlyChart'], [data-testid='stDataFrame'], [data-testid='stMetric']"
+LONG = " ".join(["The king had three daughters, and the youngest was the fairest of all."] * 11)
+
+
+def every_claim(page, url, look):
+    """Open, guess and read each of the six; the answer and its picture are there, and nothing sticks out."""
+    open_page(page, url)
+    for claim, (words, picture) in PICTURES.items():
+        page.get_by_role("radio", name=claim, exact=True).click()
+        expect(page.get_by_text("Guess first")).to_be_visible()
+        page.locator(f".st-key-guess_{claim.lower().replace(' ', '_')}").get_by_role("radio", name="true").click()
+        expect(page.get_by_text(re.compile(words)).first).to_be_visible()
+        expect(page.locator(picture).first).to_be_visible()
+        settle(page)
+        assert page.locator(picture).first.bounding_box()["y"] < page.viewport_size["height"], f"{claim}: below"
+        nothing_sticks_out(page, PARTS, f"{claim}, {look}")
+
+
+@pytest.mark.viewport(1280, 720)
+def test_every_claim_on_a_projector(page, app_url):
+    every_claim(page, link(app_url, claim="Concept"), "light, short prompt")
+
+
 @pytest.mark.theme("dark")
 @pytest.mark.viewport(900, 900)
-def test_matrices_fit_a_narrow_dark_window_and_open_large(page, app_url):
-    open_page(page, link(app_url, claim="Equations", guess_equations="true"))
-    expect(page.locator("[data-panel]")).to_have_count(4)
-    nothing_sticks_out(page, "[data-panel]", "narrow, dark", least=4)
-    page.locator("[data-panel='tiny-bert_causal']").get_by_role("button").first.click()
+def test_every_claim_in_a_narrow_dark_window_with_a_long_prompt(page, app_url):
+    assert 190 < len(vm.load("tiny-gpt").encode(LONG)) < 230
+    every_claim(page, link(app_url, claim="Concept", prompt=LONG), "dark, narrow, 200 tokens")
+    page.get_by_role("radio", name="Equations", exact=True).click()
+    panel = page.locator("[data-panel='tiny-bert_causal']")
+    panel.get_by_role("button").first.click()
     expect(page.get_by_role("dialog")).to_contain_text("tiny-bert, causal: foreign to it")
     settle(page)

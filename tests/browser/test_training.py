@@ -1,12 +1,20 @@
 """The page Training as a reader uses it: targets, a short live training that is watched, scrubbed through and left."""
 
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import choose_page, nothing_sticks_out, open_page, settle
+from tests.browser.harness import (
+    address,
+    choose_page,
+    eventually,
+    nothing_sticks_out,
+    on_first_screen,
+    open_page,
+    settle,
+)
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 T = len(vm.load("tiny-gpt").tokenizer.encode(PROMPT))
@@ -19,27 +27,17 @@ def link(base, **choices):
     return f"{base}/training?{urlencode(chosen)}"
 
 
-def address(page):
-    return {name: value for name, [value] in parse_qs(urlsplit(page.url).query).items()}
-
-
-def in_view(page, selector, width=1280, height=720):
-    box = page.locator(selector).first.bounding_box()
-    assert box["y"] + box["height"] <= height, f"{selector} ends at {box['y'] + box['height']}"
-    assert box["x"] + box["width"] <= width
-
-
 @pytest.mark.viewport(1280, 720)
 def test_a_position_is_chosen_by_click_and_keys_and_steps_are_compared(page, app_url):
     open_page(page, link(app_url))
     cells = page.locator(".targets .cell")
     expect(cells).to_have_count(T)
     expect(cells.nth(3)).to_have_attribute("aria-pressed", "true")
-    in_view(page, ".targets .row")
+    on_first_screen(page, ".targets .row")
     cells.nth(6).click()
     expect(page.get_by_text("At 6")).to_be_visible()
     settle(page)
-    assert address(page)["query"] == "6"
+    eventually(lambda: address(page)["query"], "6")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_text("At 7")).to_be_visible()
     settle(page)
@@ -64,8 +62,8 @@ def test_a_training_is_watched_and_scrubbed(page, app_url):
     place = page.locator(".training .place")
     expect(place).to_have_text("20 of 20")
     expect(page.get_by_text("Layer 1, head 0, step 20")).to_be_visible()
-    in_view(page, ".training svg.curves")
-    in_view(page, ".st-key-live_panels [data-panel='weights'] canvas.cells")
+    on_first_screen(page, ".training svg.curves")
+    on_first_screen(page, ".st-key-live_panels [data-panel='weights'] canvas.cells")
 
     box = curves.bounding_box()
     page.mouse.click(box["x"] + 46 + (box["width"] - 56) * 0.5, box["y"] + 60)  # between the axis and its end
@@ -98,3 +96,75 @@ def test_a_training_is_watched_and_scrubbed(page, app_url):
         "live_steps": "20",
         "live_width": "16",
     }
+
+
+def train(page):
+    page.get_by_role("button", name="Train", exact=True).click()
+
+
+@pytest.mark.viewport(1280, 720)
+def test_two_visitors_share_one_computer(page, browser, start_server):
+    """The second waits until the first has stopped; a closed tab ends its run; neither sees the other's."""
+    server = start_server("app.py", STREAMLIT_SERVER_DISCONNECTED_SESSION_TTL="1")
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    other, taken = context.new_page(), "Somebody else is training on this computer"
+    long = LIVE | {"live_steps": 5000, "live_layers": 4, "live_heads": 8, "live_layer": 0, "live_head": 7}
+    open_page(page, link(server.url, **long))
+    open_page(other, link(server.url, **long | {"live_heads": 3}))
+    train(page)
+    expect(page.get_by_text("Layer 0, head 7, step")).to_be_visible(timeout=LONG_MS)
+    on_first_screen(page, ".training svg.curves")
+    on_first_screen(page, ".head-grid .heads")
+    on_first_screen(page, ".st-key-live_panels [data-panel='weights'] canvas.cells")
+    train(other)
+    expect(other.get_by_text("cannot be split into n_heads 3")).to_be_visible()
+    other.get_by_role("spinbutton", name="Heads H").fill("2")
+    other.keyboard.press("Enter")
+    settle(other)
+    train(other)
+    expect(other.get_by_text(taken)).to_be_visible()
+    expect(other.locator(".training svg.curves")).to_have_count(0)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.get_by_text("Ended after step")).to_be_visible(timeout=LONG_MS)
+    train(other)
+    expect(other.locator(".training svg.curves")).to_be_visible(timeout=LONG_MS)
+    expect(other.get_by_text("of 5,000 steps").first).to_be_visible()
+    expect(page.get_by_text("Ended after step")).to_be_visible()
+    train(page)
+    expect(page.get_by_text(taken)).to_be_visible()
+    expect(page.locator(".training svg.curves")).to_be_visible()  # what was trained stays
+    context.close()
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    for _ in range(60):  # until the server notices, and ends what nobody looks at
+        train(page)
+        settle(page)
+        if stop.count():
+            break
+    stop.click()
+    expect(page.get_by_text("Ended after step")).to_be_visible(timeout=LONG_MS)
+    settle(page)
+    page.goto("about:blank")  # a page must not see its server go
+    server.stop()
+
+
+@pytest.mark.viewport(1280, 720)
+def test_a_pasted_text_travels_in_the_link(page, app_url):
+    text = "Die Königin hatte drei Töchter. 🦊\n" * 20
+    open_page(page, link(app_url, **LIVE | {"live_task": "My own text", "live_watched_text": "drei Töchter"}))
+    page.get_by_role("button", name="Text (0)").click()
+    page.get_by_role("textbox", name="Text to learn from").fill(text)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("In the link.")).to_be_visible()
+    settle(page)
+    sent = page.url
+    assert len(sent) < 600
+    page.goto("about:blank")
+    open_page(page, sent)
+    page.get_by_role("button", name=f"Text ({len(text)})").click()
+    box = page.get_by_role("textbox", name="Text to learn from")
+    expect(box).to_have_value(text)
+    box.fill("a" * 2001)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("2,001 characters: too long for the link")).to_be_visible()
+    settle(page)
+    assert "live_pasted" not in page.url

@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from tests.bundled import FOLDER, attentions, gpt2
-from tests.pages.test_pages import MAIN, at, ids
+from tests.opened import opened
+from tests.pages.test_pages import at, ids
 from tests.received import opened_large, received
 from tests.viz_model.models import VOCABULARY, small_model
 from viz_model import checkpoints
@@ -26,14 +27,8 @@ EFFECTS, THREE = "What they do", "Three things"
 
 
 def app(**choices) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
     chosen = {"prompt": PROMPT, "layer": LAYER, "head": HEAD, "query": QUERY, "key": 4} | choices
-    for name, value in at(**chosen).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/quantization.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("quantization", **at(**chosen))
 
 
 def show(test, **choices):
@@ -257,7 +252,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("changes", LAYOUTS.values(), ids=LAYOUTS)
 def test_models_of_any_layout(changes, tmp_path, monkeypatch):
-    """A small model of each, with random weights; all three sections, or a sentence that says why not."""
+    """A small model of each, with random weights; all three sections."""
     st.cache_resource.clear()
     monkeypatch.setattr(checkpoints, "FOLDER", tmp_path)
     tokenizer = Tokenizer.of_bytes()
@@ -275,5 +270,11 @@ def test_models_of_any_layout(changes, tmp_path, monkeypatch):
         show(test, quantization=EFFECTS)
         assert set(matrices(test)) == {"before", "after", "difference"}
     show(test, quantization=THREE)
-    assert [is_pair] == [any("two texts" in info.value for info in test.info)]
+    [table] = [markdown.value for markdown in test.main.markdown if "\u200bAttention |" in markdown.value]
+    assert ("KV cache" in table) == (transformer.config.layout != "encoder-only")
+    assert ("memory: cache, of the source" in table) == is_pair
+    assert "memory: weights" in table
+    if is_pair:  # K and V, layers, G·D = 12, bytes: of eight tokens that were written, and of a source of seven
+        sizes = [line.split("|")[3].strip(" *") for line in table.splitlines() if "memory: cache" in line]
+        assert sizes == ["1.54 kB", "1.34 kB"]
     st.cache_resource.clear()

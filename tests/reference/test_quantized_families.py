@@ -1,11 +1,31 @@
-"""Twins of models of the transformers library against the library's own code with the rounded weights put in."""
+"""Twins of models of the transformers library against the library's own code with the rounded weights put in.
+
+Also what a cache saves of the library's encoder-decoders, against torch's count of operations.
+"""
 
 import pytest
 import torch
 import transformers
+from torch.utils.flop_counter import FlopCounterMode
 
+import viz_model as vm
+from tests.reference.families import FAMILIES as SMALL
+from tests.reference.families import save_small
 from viz_model import hub
-from viz_model.quantization import ATTENTION, INT8, LLM_INT8, NF4, Choice, places, quantize, trace_quantized
+from viz_model.cache import KVCache
+from viz_model.hooks import capture
+from viz_model.quantization import (
+    ATTENTION,
+    INT8,
+    LLM_INT8,
+    NF4,
+    Choice,
+    places,
+    quantize,
+    source_weight_bytes,
+    trace_quantized,
+)
+from viz_model.savings import PLAIN, Way, compare_ways
 
 IDS, TARGET = [3, 5, 7, 9, 11, 4], [2, 4, 6]
 V, C, F = 31, 24, 40
@@ -92,3 +112,32 @@ def test_the_twin_is_the_librarys_model_with_rounded_weights(pair):
         for threshold in (1e-6, 100.0)
     ]
     assert apart[0].abs().max() < apart[1].abs().max() / 2  # all columns in 16 bits, or all in int8
+
+
+@pytest.mark.parametrize("family", ["T5", "BART", "Marian", "mBART", "Pegasus"])
+def test_operations_and_weights_of_two_stacks_with_and_without_a_cache(family, tmp_path):
+    save_small(SMALL[family], tmp_path)
+    model = vm.load(tmp_path)
+    rows = {row.way: row for row in compare_ways(model, quantize(model, Choice(INT8)), (3, 5, 7, 9), 2)}
+    step = next(model.generate((3, 5, 7, 9), max_new_tokens=1, temperature=0.0))
+
+    def counted(passes, **cache):
+        with FlopCounterMode(display=False) as counter, torch.inference_mode():
+            for new in passes:
+                with capture("*.weights"):  # written out
+                    model.transformer(torch.tensor([new]), source=torch.tensor([[3, 5, 7, 9]]), **cache)
+        return counter.get_total_flops()
+
+    assert rows[PLAIN].flops == counted([list(step.ids[:1]), list(step.ids)])
+    cache = KVCache(model.config, 2, source=4)
+    assert rows[Way(cache=True)].flops == counted([[token] for token in step.ids], cache=cache)
+    theirs = model.transformer.model
+    encoder = sum(parameter.nbytes for parameter in theirs.get_encoder().parameters())
+    table = theirs.get_input_embeddings().weight.nbytes  # the decoder's too
+    cross = [child.weight for name, child in theirs.named_modules()
+             if "decoder" in name and ("encoder_attn." in name or "EncDecAttention." in name)
+             and name.rpartition(".")[2] in ("k", "v", "k_proj", "v_proj")]  # fmt: skip
+    biases = 0 if family == "T5" else sum(4 * len(weight) for weight in cross)
+    expected = encoder - table + sum(weight.nbytes for weight in cross) + biases
+    assert source_weight_bytes(model.transformer) == expected
+    assert rows[Way(cache=True)].largest_difference < 1e-3

@@ -4,13 +4,17 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests import two_stacks
+from tests.reference.name_maps import loaded, marian_config, marian_weights
+from tests.two_stacks import START, ids, marian
 from tests.viz_model.models import random_ids, small_model
 from viz_model import costs
-from viz_model.errors import VizError
+from viz_model.cache import KVCache
 from viz_model.hooks import capture
 from viz_model.model import Model
 from viz_model.quantization import NF4, Choice, quantize
 from viz_model.savings import PLAIN, Way, compare_ways
+from viz_model.tokenizer import Tokenizer
 from viz_model.traffic import tiled_bytes, written_out_bytes
 
 IDS, NEW = tuple(random_ids(7, seed=2).tolist()), 4
@@ -63,13 +67,13 @@ def test_only_quantization_changes_the_result(rows):
     for way in (Way(cache=True), Way(fused=True)):
         assert by_way[way].largest_difference < 1e-4
         assert by_way[way].same_choices == by_way[way].choices == NEW
-    ids, expected = list(IDS), 0.0
+    read, expected = list(IDS), 0.0
     for _ in range(NEW):  # both models on the same texts, without any cache
         with torch.inference_mode():
-            logits = model.transformer(torch.tensor([ids]))[0]
-            rounded = quantized.model.transformer(torch.tensor([ids]))[0]
+            logits = model.transformer(torch.tensor([read]))[0]
+            rounded = quantized.model.transformer(torch.tensor([read]))[0]
         expected = max(expected, (rounded - logits).abs().max().item())
-        ids.append(int(logits.argmax()))
+        read.append(int(logits.argmax()))
     assert by_way[Way(quantized=True)].largest_difference == pytest.approx(expected, rel=1e-3)
     assert by_way[Way(True, True, True)].largest_difference == pytest.approx(expected, rel=1e-3)
 
@@ -83,7 +87,7 @@ def test_as_many_tokens_as_the_context_holds(rows):
     assert (len(shares), shares[-1]) == (10, 1.0)
 
 
-def test_a_model_that_writes_nothing_has_no_cache_and_two_texts_no_table():
+def test_a_model_that_writes_nothing_has_no_cache():
     encoder = Model("small", small_model(layout="encoder-only"))
     quantized = quantize(encoder, Choice(NF4))
     made = compare_ways(encoder, quantized, IDS, NEW)
@@ -93,6 +97,77 @@ def test_a_model_that_writes_nothing_has_no_cache_and_two_texts_no_table():
     assert {row.flops for row in made} == {counter.get_total_flops()}
     assert {row.choices for row in made} == {len(IDS)}
     assert made[1].largest_difference < 1e-4 < made[2].largest_difference
-    pair = Model("pair", small_model(layout="encoder-decoder"))
-    with pytest.raises(VizError, match="two texts"):
-        compare_ways(pair, quantize(pair, Choice(NF4)), IDS, NEW)
+
+
+SOURCE = tuple(ids(two_stacks.SOURCE))
+
+
+@pytest.fixture(scope="module")
+def pair_rows():
+    """Marian's random weights, H = 5 heads of D = 4, an encoder of 2 layers and a decoder of 3."""
+    model = Model("marian", loaded(marian_config(marian().config), marian_weights(marian())), Tokenizer.of_bytes())
+    quantized = quantize(model, Choice(NF4))
+    return model, quantized, {row.way: row for row in compare_ways(model, quantized, SOURCE, NEW)}
+
+
+@torch.inference_mode()
+def test_the_cache_of_two_stacks_is_that_of_transformers(pair_rows):
+    """Its bytes, and operations counted by torch in passes that the test makes, with and without it."""
+    model, _, by_way = pair_rows
+    theirs, source = marian(), torch.tensor([SOURCE])
+    read, held, logits = [START], None, []
+    encoded = theirs.get_encoder()(source)
+    for _ in range(NEW):
+        found = theirs(encoder_outputs=encoded, decoder_input_ids=torch.tensor([read[-1:]]), cache=held)
+        held = found.cache
+        logits.append(found.logits[0, -1])
+        read.append(int(logits[-1].argmax()))
+    own, cross = (
+        sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+        for cache in (held.self_attention_cache, held.cross_attention_cache)
+    )
+    assert own == 2 * 3 * 20 * NEW * 4
+    assert cross == 2 * 3 * 20 * len(SOURCE) * 4
+    for way in (Way(cache=True), Way(True, True, True)):
+        assert (by_way[way].cache_bytes, by_way[way].source_cache_bytes) == (own + cross, cross)
+    assert by_way[PLAIN].cache_bytes == by_way[Way(fused=True)].source_cache_bytes == 0
+
+    def counted(passes, **cache):
+        with FlopCounterMode(display=False) as counter:
+            for new in passes:
+                with capture("*.weights"):  # written out
+                    model.transformer(torch.tensor([new]), source=source, **cache)
+        return counter.get_total_flops()
+
+    everything = counted([read[: n + 1] for n in range(NEW)])
+    one_at_a_time = counted([[token] for token in read[:NEW]], cache=KVCache(model.config, NEW, source=len(SOURCE)))
+    assert by_way[PLAIN].flops == by_way[Way(fused=True)].flops == by_way[Way(quantized=True)].flops == everything
+    assert by_way[Way(cache=True)].flops == by_way[Way(True, True, True)].flops == one_at_a_time < everything / 2
+
+
+def test_what_each_saves_of_two_stacks(pair_rows):
+    """Written out: E = 2 encoder layers of S² cells, L = 3 decoder layers of T·K and T·S; once where it is cached."""
+    model, quantized, by_way = pair_rows
+    length, heads, width = len(SOURCE), 5, 4
+    plain, cache, fused = by_way[PLAIN], by_way[Way(cache=True)], by_way[Way(fused=True)]
+    encoder = 2 * written_out_bytes(length, length, width)
+    again = sum(3 * (written_out_bytes(n, n, width) + written_out_bytes(n, length, width)) for n in range(1, NEW + 1))
+    once = sum(3 * (written_out_bytes(1, n, width) + written_out_bytes(1, length, width)) for n in range(1, NEW + 1))
+    assert plain.attention_traffic == heads * (NEW * encoder + again)
+    assert cache.attention_traffic == heads * (encoder + once)
+    assert plain.score_bytes == cache.score_bytes == 2 * heads * length**2 * 4  # the encoder's are the largest
+    assert (fused.score_bytes, fused.weight_traffic) == (0, NEW * plain.weight_bytes)
+    parameters = dict(model.transformer.named_parameters())
+    of_source = [
+        parameter.nbytes for name, parameter in parameters.items()
+        if name.startswith("encoder.") or ".cross.key" in name or ".cross.value" in name
+    ]  # fmt: skip
+    assert cache.weight_traffic == NEW * plain.weight_bytes - (NEW - 1) * sum(of_source)
+    small = sum(tensor.bytes_before - tensor.bytes_after for name, tensor in quantized.tensors.items()
+                if name.startswith("encoder.") or name.endswith(("cross.key", "cross.value")))  # fmt: skip
+    every, together = by_way[Way(quantized=True)], by_way[Way(True, True, True)]
+    assert together.weight_traffic == NEW * every.weight_bytes - (NEW - 1) * (sum(of_source) - small)
+    for way in (Way(cache=True), Way(fused=True)):
+        assert by_way[way].largest_difference < 1e-4
+        assert by_way[way].same_choices == by_way[way].choices == NEW
+    assert every.largest_difference > 1e-3

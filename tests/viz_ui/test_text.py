@@ -173,8 +173,11 @@ def test_words_are_left_alone():
         (0.5, "0.5000"),
         (12.3456, "12.35"),
         (9.99996, "10.00"),
-        (99999.6, "100000"),
-        (-123456.4, "−123456"),
+        (9999.4, "9999"),
+        (9999.6, "10,000"),
+        (35333.2, "35,333"),
+        (99999.6, "100,000"),
+        (-123456.4, "−123,456"),
         (999999.6, "1.000×10⁶"),
         (0.0001, "0.0001000"),
         (0.0000999996, "0.0001000"),
@@ -194,7 +197,7 @@ def test_numbers_as_they_read(value, text):
 @given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: value == 0 or 1e-300 < abs(value) < 1e300))
 def test_a_number_is_right_to_four_digits_and_holds_no_ascii_minus(value):
     text = number(value)
-    digits, _, power = text.replace("−", "-").partition("×10")
+    digits, _, power = text.replace("−", "-").replace(",", "").partition("×10")
     power = int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
     assert float(f"{digits}e{power}") == pytest.approx(value, rel=5.1e-4, abs=0)
     assert "-" not in text

@@ -54,7 +54,8 @@ def _job(size: Size, stage: Stage, steps: int, seed: int, watched: str, stream: 
     ids = tuple(Tokenizer.of_bytes().encode(watched))
     if not 2 <= len(ids) <= stage.length:
         raise TrainingError(
-            f"The row to watch has {len(ids)} bytes; type 2 to {stage.length}, as long as the rows of the training."
+            f"The row to watch has {len(ids)} byte{'s' * (len(ids) != 1)}; type 2 to {stage.length}, as long as the "
+            "rows of the training."
         )
     recipe = Recipe(size.config(), (replace(stage, steps=steps),), seed=seed)
     return Job(recipe, stream, ids, characters)

@@ -5,16 +5,6 @@ const NARROWEST = 196, WIDEST = 224, BETWEEN = 40, APART = 22; // widths of a st
 const STREAM = 16, BRANCH = 38, NORM = 20, BOX = 26, GAP = 7; // distances from the stream's side, and heights
 const PICTURE = 38;
 const HEIGHTS = { pre: { picture: 46, plain: 29 }, post: { picture: 54, plain: 45 } };
-const diagrams = new WeakMap();
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".layouts");
-  if (!diagrams.has(root)) diagrams.set(root, new Layouts(root));
-  const diagram = diagrams.get(root);
-  diagram.tell = (name) => setTriggerValue("pick", name);
-  diagram.update(data);
-  return () => diagram.observer.disconnect();
-}
 
 class Layouts {
   constructor(root) {
@@ -26,7 +16,15 @@ class Layouts {
     this.observer.observe(root);
   }
 
-  update(data) {
+  tell(name) {
+    this.send("pick", name);
+  }
+
+  end() {
+    this.observer.disconnect();
+  }
+
+  receive(data) {
     applyTheme(this.root);
     const focus = this.root.getRootNode().activeElement?.dataset?.name;
     if (data !== this.packed) {
@@ -209,3 +207,5 @@ function thumbnail({ rows, columns, steps, bits, table }) {
   canvas.style.height = `${PICTURE}px`;
   return canvas;
 }
+
+export default living(Layouts, ".layouts");

@@ -2,16 +2,6 @@
 // tensors, laid out again for another width.
 
 const GAP = 13, COLUMNS = 7, HALF = 4, NARROWEST = 112, WIDEST = 168, BOX = 58, MOST_IN_ONE_LINE = 8;
-const diagrams = new WeakMap();
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".shapes");
-  if (!diagrams.has(root)) diagrams.set(root, new Diagram(root));
-  const diagram = diagrams.get(root);
-  diagram.tell = (kind, which) => setTriggerValue("pick", [kind, which]);
-  diagram.update(data);
-  return () => diagram.observer.disconnect();
-}
 
 class Diagram {
   constructor(root) {
@@ -40,7 +30,15 @@ class Diagram {
     return this.root.getRootNode().activeElement?.closest?.(".letter")?.dataset.letters;
   }
 
-  update(data) {
+  tell(kind, which) {
+    this.send("pick", [kind, which]);
+  }
+
+  end() {
+    this.observer.disconnect();
+  }
+
+  receive(data) {
     applyTheme(this.root);
     const focus = this.root.getRootNode().activeElement?.dataset?.name;
     if (data !== this.packed) {
@@ -314,3 +312,5 @@ function bytes(count) {
   const power = Math.min(4, Math.floor(Math.log10(count) / 3)), value = count / 1000 ** power;
   return `${value.toPrecision(value >= 100 ? Math.max(3, Math.ceil(Math.log10(value))) : 3)} ${["", "kB", "MB", "GB", "TB"][power]}`;
 }
+
+export default living(Diagram, ".shapes");

@@ -15,7 +15,7 @@ function setText(node, text) {
 }
 
 /** A mount that keeps one object of `Kind` for each element of the class: it receives every run's data, tells by
- *  `send`, and ends with its element. */
+ *  `send`, and ends with its element. Streamlit also unmounts, and mounts again on the same element: that is no end. */
 function living(Kind, selector) {
   const alive = new WeakMap();
   return ({ data, parentElement, setTriggerValue }) => {
@@ -24,7 +24,11 @@ function living(Kind, selector) {
     const one = alive.get(root);
     one.send = setTriggerValue;
     one.receive(data);
-    return () => one.end();
+    return () => {
+      setTimeout(() => {
+        if (!root.isConnected && alive.delete(root)) one.end();
+      });
+    };
   };
 }
 

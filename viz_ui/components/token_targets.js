@@ -53,7 +53,7 @@ class Targets {
     const bar = element("span", "bar"), fill = bar.appendChild(element("span", "fill"));
     fill.style.width = `${100 * clamp(one.loss / this.blind, 0, 1)}%`;
     const numbers = element("span", "numbers");
-    numbers.append(element("span", "loss", formatNumber(one.loss, 3)), element("span", "rank", `#${one.rank}`));
+    numbers.append(element("span", "loss", formatNumber(one.loss, 3)), element("span", "rank", `#${one.rank.toLocaleString("en")}`));
     cell.classList.toggle("known", one.rank === 1);
     cell.append(read, element("span", "arrow", "↓"), element("span", "token target", one.target), bar, numbers);
     cell.ariaLabel = `${one.read}, target ${one.target}: loss ${formatNumber(one.loss, 3)} nats, rank ${one.rank}`;
@@ -100,7 +100,7 @@ class Targets {
     if (target !== null) {
       lines.push([`target ${target}`, "token"]);
       lines.push([`p = ${formatNumber(Math.exp(-loss), 3)}, −ln p = ${formatNumber(loss)} nats`, "number"]);
-      lines.push([rank === 1 ? "the likeliest of all" : `${rank - 1} likelier, first ${best}`, "small"]);
+      lines.push([rank === 1 ? "the likeliest of all" : `${(rank - 1).toLocaleString("en")} likelier, first ${best}`, "small"]);
     }
     this.tooltip.show(lines, event.clientX, event.clientY);
   }

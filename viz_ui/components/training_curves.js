@@ -2,19 +2,6 @@
 
 const PLOT_HEIGHTS = [150, 96], LEFT = 46, RIGHT = 10, LEGEND = 20, BOTTOM = 30; // pixels
 const TELL_MS = 120; // a cursor that is dragged is told no more often
-const courses = new WeakMap();
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".training");
-  if (!courses.has(root)) courses.set(root, new TrainingCurves(root));
-  const course = courses.get(root);
-  course.send = (event, values) => setTriggerValue(event, values);
-  course.receive(data);
-  return () => {
-    course.end();
-    courses.delete(root);
-  };
-}
 
 class TrainingCurves extends Steps {
   constructor(root) {
@@ -100,8 +87,6 @@ class TrainingCurves extends Steps {
     parts.push(written(axis, { x: 11, y: middle, class: "tick", "text-anchor": "middle", transform: `rotate(-90 11 ${middle})` }));
     if (level) {
       parts.push(drawn("line", { class: "level", x1: LEFT, x2: this.width - RIGHT, y1: y(level[1]), y2: y(level[1]) }));
-      const words = `${level[0]} ${formatNumber(level[1], 3)}`;
-      parts.push(written(words, { x: this.width - RIGHT, y: y(level[1]) - 4, class: "tick", "text-anchor": "end" }));
     }
     let left = LEFT;
     for (const line of lines) {
@@ -109,6 +94,10 @@ class TrainingCurves extends Steps {
       parts.push(drawn("path", { class: `line ${line.role}${line.dashed ? " dashed" : ""}`, d: `M${left} ${top - 8}h22` }));
       parts.push(written(line.name, { x: left + 27, y: top - 4, class: `name ${line.role}` }));
       left += 44 + 6.6 * line.name.length;
+    }
+    if (level) { // in front of the lines, which run there
+      const words = `${level[0]} ${formatNumber(level[1], 3)}`, place = { x: this.width - RIGHT, y: y(level[1]) + 14 };
+      parts.push(written(words, { ...place, class: "tick haloed", "text-anchor": "end" }));
     }
     return parts;
   }
@@ -158,3 +147,5 @@ function ticks(highest, count = 4) {
   const step = [1, 2, 5, 10].map((n) => n * power).find((size) => size >= rough);
   return Array.from({ length: Math.floor(highest / step + 1e-9) + 1 }, (_, n) => Number((n * step).toPrecision(6)));
 }
+
+export default living(TrainingCurves, ".training");

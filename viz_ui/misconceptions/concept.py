@@ -46,8 +46,8 @@ def draw(view: View) -> None:
     st.caption(
         f"A pattern is named from a mean weight of {NAMED} on. Mean weight over the queries of a text; “after an "
         "earlier copy” over those queries whose token came before (none: no bar). One pattern found on one text is not "
-        "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”; heads that do several things: "
-        "Bricken et al. 2023, “Towards Monosemanticity”, on superposition; induction: Olsson et al. 2022."
+        "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”; several features in one place "
+        "of a network: Elhage et al. 2022, “Toy Models of Superposition”; induction: Olsson et al. 2022."
     )
 
 

@@ -25,7 +25,7 @@ def draw(view: View) -> None:
         "All tokens but the last are read once; then the last one is read as one decode step. Its weights are made "
         "anew from its query and the kept keys: no earlier row of the matrix is looked at, and none is there. Another "
         "prompt begins with an empty cache. What the model knows in general is in its learned numbers. Pope et al. "
-        "2022, “Efficiently Scaling Transformer Inference”, §2.1."
+        "2022, “Efficiently Scaling Transformer Inference”."
     )
 
 

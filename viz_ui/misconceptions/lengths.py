@@ -6,7 +6,7 @@ import streamlit as st
 from viz_model.misconceptions.lengths import SIDES, PaddedBatch, padded_batch
 from viz_ui.components.panels import Matrix
 from viz_ui.misconceptions.matrices import draw_matrices
-from viz_ui.text import labels, number, plain
+from viz_ui.text import counted, labels, number, plain
 from viz_ui.view import View
 
 SECOND = "The queen."
@@ -52,7 +52,8 @@ def draw_batch(view: View, batch: PaddedBatch) -> None:
     """The batch as it is run: a row a prompt, hatched where nothing was typed."""
     longest = batch.ids.shape[1]
     pieces = [view.model.token_bytes(row.tolist()) for row in batch.ids]
-    rows = [f"prompt {n + 1}: {len(pieces[n]) - int(batch.padding[n].sum())} tokens" for n in range(len(pieces))]
+    real = [counted(len(row) - int(padding.sum()), "token") for row, padding in zip(pieces, batch.padding, strict=True)]
+    rows = [f"prompt {n + 1}: {words}" for n, words in enumerate(real)]
     draw_matrices(
         view,
         "padded_batch",

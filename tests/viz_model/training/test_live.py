@@ -142,7 +142,7 @@ def test_there_are_only_so_many_snapshots(steps):
     ("make", "sentence"),
     [
         (lambda: repeats_job(SMALL, MOST_STEPS + 1, 0, WATCHED), "1 to 5,000 steps, not 5,001"),
-        (lambda: repeats_job(SMALL, 20, 0, "a"), "has 1 bytes; type 2 to 48"),
+        (lambda: repeats_job(SMALL, 20, 0, "a"), "has 1 byte; type 2 to 48"),
         (lambda: repeats_job(SMALL, 20, 0, "é" * 25), "has 50 bytes; type 2 to 48"),
         (lambda: repeats_job(Size(4, 8, 512, True), 20, 0, WATCHED), "live, 2,000,000 are the most"),
         (lambda: repeats_job(Size(2, 3, 64), 20, 0, WATCHED), "cannot be split into n_heads 3"),
