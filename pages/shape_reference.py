@@ -47,7 +47,8 @@ def draw() -> None:
     draw_costs(view)
     st.caption(
         "Vaswani et al. 2017, “Attention Is All You Need”, §3; grouped heads: Ainslie et al. 2023, “GQA”, §2.2. "
-        "An axis that all share is written as 1; biases are left out of the formulas; y is the encoder's end. "
+        "An axis that all share is written as 1; biases are left out of the formulas; y is the encoder's end; embed, "
+        "head and f stand for more than a sum or product, which the model's own code does. "
         "`vm.capture(site)` gives any hook site."
     )
 

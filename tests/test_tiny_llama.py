@@ -25,8 +25,8 @@ def model():
 
 
 @cache
-def llama():
-    """The same weights in `transformers`."""
+def llama(base=None):
+    """The same weights in `transformers`; with another base of its angles, if one is given."""
     ours, weights = model().config, model().transformer.state_dict()
     theirs = LlamaForCausalLM(
         LlamaConfig(
@@ -38,7 +38,7 @@ def llama():
             vocab_size=ours.vocab_size,
             max_position_embeddings=ours.context_length,
             rms_norm_eps=ours.norm_epsilon,
-            rope_parameters={"rope_type": "default", "rope_theta": ours.rotary_base},
+            rope_parameters={"rope_type": "default", "rope_theta": base or ours.rotary_base},
             tie_word_embeddings=True,
             attn_implementation="eager",
         )

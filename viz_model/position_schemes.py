@@ -50,8 +50,13 @@ def under_scheme(model: Model, scheme: str) -> Model:
         return model
     if scheme not in possible_schemes(config):
         raise VizError(f"{model.name} cannot be run with {scheme} positions. Choose another scheme or another model.")
+    return with_config(model, replace(config, position=scheme))
+
+
+def with_config(model: Model, config: TransformerConfig) -> Model:
+    """The model with the same weights (shared, not copied) under a config that has no further ones."""
     with torch.random.fork_rng(devices=[]):  # its first weights are drawn in vain
-        transformer = type(model.transformer)(replace(config, position=scheme))
+        transformer = type(model.transformer)(config)
     weights = model.transformer.state_dict()
     transformer.load_state_dict({name: weights[name] for name in transformer.state_dict()}, assign=True)
     variant = copy.copy(model)

@@ -22,6 +22,7 @@ _STREAM, _QUERIES, _KEYS, _CELLS = ("B", "T", "C"), ("B", "H", "T", "D"), ("B", 
 CONTRACT = {
     "embed.tokens": (0, "row of each token", _STREAM, r"E[\mathrm{ids}]"),
     "embed.positions": (0, "row of each position", _STREAM, r"P[0 \ldots T-1]"),
+    "embed.segments": (0, "row of the one segment", _STREAM, "S[0]"),
     "embed": (0, "embedding", _STREAM, r"E[\mathrm{ids}]"),
     "resid_pre": (1, "residual stream in", _STREAM, "x"),
     "norm1": (1, "norm 1", _STREAM, r"\hat{x} = \mathrm{norm}_1(x)"),
@@ -54,7 +55,6 @@ ROTATED = {
     "k": r"K = R_j\,(\hat{x}\,W_{K})",
 }  # where the sites before rotation exist
 ACROSS = {"k": r"K = y\,W_{K}", "v": r"V = y\,W_{V}"}  # y: the encoder's end
-UNTIED = {"logits": r"\hat{x}_{T-1}\,W_U"}
 GATED = {"ffn.hidden": r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1"}
 POST_NORM = {  # the norm is part of the stream, and each half reads the stream itself
     "norm1": r"x = \mathrm{norm}_1(x + \mathrm{out})",
@@ -64,6 +64,12 @@ POST_NORM = {  # the norm is part of the stream, and each half reads the stream 
     "resid_mid": "x",
     "resid_post": "x",
     "final_norm": "x",
+}
+# A pre-norm stream: which streams before it may be, the nearest first, and what was written since.
+SUMS = {
+    "resid_self": (("resid_pre",), ("attn.out",)),
+    "resid_mid": (("resid_self", "resid_pre"), ("cross.out", "attn.out")),
+    "resid_post": (("resid_mid", "resid_self", "resid_pre"), ("ffn.out", "cross.out", "attn.out")),
 }
 
 
@@ -112,7 +118,7 @@ def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
                 continue  # the block's other attention
             local = of_attention
         if local in CONTRACT:
-            formula = _formula(config, local, found, across=kind == "cross")
+            formula = _formula(trace, layer, local, found, across=kind == "cross")
             rows.append(_quantity(site, local, tuple(tensor.shape), numbers, formula))
     return sorted(rows, key=lambda row: GROUPS.index(row.group))  # in each group the order of the pass
 
@@ -126,30 +132,85 @@ def _quantity(site: str, local: str, shape: tuple[int, ...], numbers: dict[str, 
     return Quantity(site, GROUPS[group], title, named, shape, formula)
 
 
-def _formula(config, local: str, found: dict, *, across: bool) -> str:
+def _formula(trace: Trace, layer: int, local: str, found: dict, *, across: bool) -> str:
     """The contract's formula, or what this model has in its place."""
+    config = trace.config
     if local == "embed":
         return _embedding(config, found)
+    if local in ("scores", "weights"):
+        return _scores(trace, layer) if local == "scores" else _weights(trace, layer, found)
+    if local == "logits":
+        return _logits(config)
     formula = CONTRACT[local][3]
     if local in ROTATED and any(site.endswith(f".{local}_pre") for site in found):
         formula = ROTATED[local]
     elif across and local in ACROSS:
         formula = ACROSS[local]
-    elif local in UNTIED and not config.tied_unembedding:
-        formula = UNTIED[local]
     elif local in GATED and _is_gated(config):
         formula = GATED[local]
     elif local in POST_NORM and config.norm_place == "post":
         formula = POST_NORM[local]
+    elif local in SUMS:
+        formula = _sum(config.block_name(trace.part, layer), local, found)
     return formula.replace(r"\hat{x}", "x") if config.norm_place == "post" else formula
+
+
+def _scores(trace: Trace, layer: int) -> str:
+    """What the products are multiplied with; T5 has no scale, Granite one of its own."""
+    scale = trace.equation(layer).scale
+    if abs(scale * trace.config.d_head**0.5 - 1) < 1e-6:
+        return CONTRACT["scores"][3]
+    return r"Q K^{\top}" if scale == 1 else rf"{scale:.4g}\,Q K^{{\top}}"
+
+
+def _weights(trace: Trace, layer: int, found: dict) -> str:
+    """What goes into the softmax: scores, capped where there is a cap, with a bias and a sink where there are any."""
+    name = trace.config.attention_name(trace.part, layer)
+    added = r"\mathrm{capped}" if trace.equation(layer).softcap is not None else r"\mathrm{scores}"
+    added += " + b" if f"{name}.bias" in found else ""
+    sink = r"\mid s_h" if f"{name}.sinks" in found else ""
+    return rf"A = \mathrm{{softmax}}({added} + M{sink})"
+
+
+def _logits(config) -> str:
+    factor = getattr(config, "unembedding_factor", 1.0)
+    end = "x" if config.norm_place == "post" else r"\hat{x}"
+    if factor is None:
+        return rf"\mathrm{{head}}({end}_{{T-1}})"  # more than a product, and the model's own code says what
+    before = "" if abs(factor - 1) < 1e-3 else rf"{factor:.4g}\,"
+    return before + end + (r"_{T-1}\,E^{\top}" if config.tied_unembedding else r"_{T-1}\,W_U")
+
+
+def _sum(block: str, local: str, found: dict) -> str:
+    """Whether the stream is that before and what the half writes, or that twice over, or something in between."""
+    stream, branches = SUMS[local]
+    before = next((found[f"{block}.{name}"] for name in stream if f"{block}.{name}" in found), None)
+    outs = [found[f"{block}.{name}"] for name in branches if f"{block}.{name}" in found]
+    after = found[f"{block}.{local}"]
+    if before is not None and outs:
+        for words, branch in ((r"x + \mathrm{out}", outs[0]), (r"x + \sum \mathrm{out}", sum(outs))):
+            if torch.allclose(before + branch, after, atol=1e-5 * after.abs().max().item()):
+                return words
+    return r"x + f(\mathrm{out})"  # a norm (Gemma 2) or a factor (Granite) comes between
 
 
 def _embedding(config, found: dict) -> str:
     """What this model adds up, and whether a norm follows."""
-    scale = r"\sqrt{C}\," if getattr(config, "embedding_scale", False) else ""
-    added = " + P" if any(site.endswith("embed.positions") for site in found) else ""
-    embedding = rf"{scale}E[\mathrm{{ids}}]{added}"
+    factor = getattr(config, "embedding_factor", config.d_model**0.5 if _is_scaled(config) else 1.0)
+    if factor is None:
+        return r"x = \mathrm{embed}(\mathrm{ids})"  # otherwise than by a sum, and its own code says how
+    if abs(factor / config.d_model**0.5 - 1) < 1e-3:
+        scale = r"\sqrt{C}\,"
+    else:
+        scale = "" if abs(factor - 1) < 1e-3 else rf"{factor:.4g}\,"
+    positions = " + P" if config.position in ("learned", "sinusoidal") else ""
+    segments = " + S[0]" if any(site.endswith("embed.segments") for site in found) else ""
+    embedding = rf"{scale}E[\mathrm{{ids}}]{positions}{segments}"
     return rf"x = \mathrm{{norm}}({embedding})" if getattr(config, "embedding_norm", False) else f"x = {embedding}"
+
+
+def _is_scaled(config) -> bool:
+    return getattr(config, "embedding_scale", False)
 
 
 def _is_gated(config) -> bool:

@@ -26,7 +26,7 @@ def example(name: str) -> Example:
 
     Raises VizError with a sentence: the model is not here, or cannot read the text.
     """
-    text = source_text() if name == BOTH else current_view().prompt
+    text = source_text() if name == BOTH else current_view().text
     return Example(example_model(name), text, _traced(name, text))
 
 

@@ -13,7 +13,7 @@ from viz_ui.layouts import BOTH, DECODER, ENCODER, Example, draw_source, example
 from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
 from viz_ui.pooling import thumbnails
 from viz_ui.state import clamp
-from viz_ui.text import labels, number, plain, sentence, shown
+from viz_ui.text import counted, labels, number, plain, sentence, shown
 from viz_ui.view import current_view
 
 FIRST_BOX = f"{DECODER} blocks.0.attn.weights"
@@ -98,7 +98,7 @@ def _stack(one: Example, part: str) -> Stack:
     if part != "encoder":
         ends.append(_box(one, "logits", "logits", _said(one)))
     return Stack(
-        "" if part == "self" else f"{part}, {trace.length} bytes",
+        "" if part == "self" else f"{part}, {counted(trace.length, 'byte')}",
         "".join(pieces),
         _box(one, trace.site("embed"), POSITIONS[config.position]),
         blocks,

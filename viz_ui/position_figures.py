@@ -1,10 +1,22 @@
-"""Plotly curves of the page Positions: wavelengths of rotary pairs, dot products of rows by distance."""
+"""Plotly curves of the page Positions: wavelengths of rotary pairs, rows by distance, loss and weights by position."""
+
+from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from viz_ui.colours import ROLES
 from viz_ui.figures import MASKED_GREY, TEXT, Theme, curves_layout
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Means over runs of positions, each at the middle of its run."""
+
+    middles: np.ndarray
+    means: np.ndarray
 
 
 def wavelength_figure(waves: dict[str, np.ndarray], *, trained: int, theme: Theme, height: int = 300) -> go.Figure:
@@ -18,7 +30,7 @@ def wavelength_figure(waves: dict[str, np.ndarray], *, trained: int, theme: Them
             mode="lines+markers",
             line={"color": _colour(role, theme), "width": 2, "dash": "dash" if n else "solid"},
             marker={"size": 7, "symbol": "circle-open" if n else "circle"},
-            hovertemplate="one turn in %{y:.4~g} tokens",
+            hovertemplate="one turn in %{y:,.4~g} tokens",
         )
     figure.add_hline(y=trained, line={"color": TEXT[theme], "width": 1.5, "dash": "dot"})
     # an annotation on a logarithmic axis is placed by its exponent
@@ -69,6 +81,68 @@ def distance_figure(
     figure.update_xaxes(title="distance j − i")
     figure.update_yaxes(title="cosine of two rows")
     return figure
+
+
+# Of what restarts, of the angles as trained, and of other ones: a role's colour, a dash, a mark.
+_LOOKS = (("stream", "dot", "x-thin-open"), ("weights", "solid", "circle"), ("value", "dash", "circle-open"))
+
+
+def loss_figure(losses: dict[str, Curve], *, trained: int, theme: Theme, height: int = 350) -> go.Figure:
+    """The loss by position: first of what restarts, then of angles as trained, then of other ones."""
+    figure = go.Figure()
+    for (name, curve), look in zip(losses.items(), _LOOKS, strict=False):
+        figure.add_trace(_by_position(name, curve, look, theme))
+    _mark_trained(figure, trained, theme)
+    figure.add_annotation(
+        x=trained,
+        y=1,
+        yref="paper",
+        yanchor="top",
+        xanchor="left",
+        showarrow=False,
+        text=f" trained length {trained:,}",
+    )
+    _lay_out(figure, theme, height)
+    figure.update_xaxes(title="position", rangemode="tozero")
+    figure.update_yaxes(title="loss, nats a token")
+    return figure
+
+
+def read_weights_figure(
+    weights: dict[str, dict[str, Curve]], *, trained: int, theme: Theme, height: int = 350
+) -> go.Figure:
+    """Weights by position, one above the other: for each title the curves of angles as trained and of other ones."""
+    titles = [escape(title) for title in weights]
+    figure = make_subplots(rows=len(weights), cols=1, shared_xaxes=True, vertical_spacing=0.13, subplot_titles=titles)
+    figure.update_annotations(font_size=12, x=0, xanchor="left")
+    for row, curves in enumerate(weights.values(), 1):
+        for (name, curve), look in zip(curves.items(), _LOOKS[1:], strict=False):
+            figure.add_trace(_by_position(name, curve, look, theme), row=row, col=1)
+    _mark_trained(figure, trained, theme)
+    _lay_out(figure, theme, height)
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(title="position", row=len(weights), col=1)
+    figure.update_yaxes(range=[0, 1.05], dtick=0.5)
+    return figure
+
+
+def _by_position(name: str, curve: Curve, look: tuple[str, str, str], theme: Theme) -> go.Scatter:
+    role, dash, symbol = look
+    colour = _colour(role, theme)
+    return go.Scatter(
+        x=curve.middles,
+        y=curve.means,
+        name=escape(name),
+        mode="lines+markers",
+        line={"color": colour, "width": 2, "dash": dash},
+        marker={"size": 7, "symbol": symbol, "color": colour},
+        hovertemplate="%{y:.4~g}",
+    )
+
+
+def _mark_trained(figure: go.Figure, trained: int, theme: Theme) -> None:
+    """Where the trained length ends, in every picture of the figure."""
+    figure.add_vline(x=trained - 0.5, line={"color": TEXT[theme], "width": 1.5, "dash": "dot"})
 
 
 def _colour(role: str, theme: Theme) -> str:

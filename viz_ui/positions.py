@@ -27,7 +27,7 @@ class Drawn:
 
     name: str
     model: vm.Model
-    prompt: str
+    prompt: str | tuple[int, ...]
     ids: tuple[int, ...]
     layer: int
     head: int
@@ -47,28 +47,38 @@ def drawn(view: View, fits: Callable[[Layout], bool], needs: str) -> Drawn:
 
     Raises VizError where no model fits, or the prompt does not.
     """
-    name, model, instead = view.name, view.model, ""
-    if not fits(model.config):
-        here = [entry for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
-        name = next((entry.name for entry in here if fits(entry.config)), None)
-        if name is None:
-            raise vm.VizError(f"This part needs {needs}, and no such model is here. Choose or fetch one in Models.")
-        model = load_model(name)
-        instead = f"Drawn here: {plain(model.name)}. This part needs {needs}; {plain(view.model.name)} is not one."
+    name, model, instead = fitting(view, fits, needs)
     config = model.config
     part = config.parts[0]
-    ids = tuple(model.encode(view.prompt)) if instead else view.trace.of(part).ids
+    prompt = view.text if instead else view.prompt
+    ids = tuple(model.encode(prompt)) if instead else view.trace.of(part).ids
     last = len(ids) - 1
     return Drawn(
         name=name,
         model=model,
-        prompt=view.prompt,
+        prompt=prompt,
         ids=ids,
         layer=min(view.layer, config.layers_of(part) - 1),
         head=min(view.head, config.n_heads - 1),
         query=min(view.query, last),
         key=min(view.key, last),
         instead=instead,
+    )
+
+
+def fitting(view: View, fits: Callable[[Layout], bool], needs: str) -> tuple[str, vm.Model, str]:
+    """Name, model and `instead` as `drawn` has them; the prompt need not fit."""
+    if fits(view.model.config):
+        return view.name, view.model, ""
+    here = [entry for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
+    name = next((entry.name for entry in here if fits(entry.config)), None)
+    if name is None:
+        raise vm.VizError(f"This part needs {needs}, and no such model is here. Choose or fetch one in Models.")
+    model = load_model(name)
+    return (
+        name,
+        model,
+        f"Drawn here: {plain(model.name)}. This part needs {needs}; {plain(view.model.name)} is not one.",
     )
 
 

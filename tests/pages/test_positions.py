@@ -1,5 +1,6 @@
 """The page Positions in every state that a reader can bring it to, its numbers against `transformers` and numpy."""
 
+import base64
 import json
 import re
 
@@ -10,8 +11,11 @@ from streamlit.testing.v1 import AppTest
 from transformers.models.llama import modeling_llama
 
 import viz_model as vm
-from tests.pages.test_pages import MAIN, PROMPTS, at, ids
+from tests.bundled import FOLDER as TINY_GPT
+from tests.opened import opened
+from tests.pages.test_pages import PROMPTS, at, ids
 from tests.received import opened_large, received
+from tests.test_tiny_llama import llama
 from tests.turning import NAME, save_turning
 from tests.viz_model.test_position_schemes import unmasked_attentions
 from viz_ui.components.packing import unpack
@@ -19,6 +23,7 @@ from viz_ui.components.packing import unpack
 PROMPT, LAYER, HEAD, QUERY, KEY = "The queen gave the girl a ring, and she thanked her.", 1, 2, 9, 4
 T = len(ids(PROMPT))
 SECTIONS = ("Shuffle the words", "Tables", "Rotation", "Where they enter")
+LONGER = "Longer texts"
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +34,8 @@ def turning(monkeypatch, tmp_path):
 
 
 def app(**choices) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
     chosen = {"prompt": PROMPT, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY} | choices
-    for name, value in at(**chosen).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/positions.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("positions", **at(**chosen))
 
 
 def headers(test, having):
@@ -160,6 +159,48 @@ def test_a_prompt_moved_past_the_last_row_has_none():
     assert "Position 312 has no row" in words(test).replace("\\", "")
 
 
+def test_a_longer_text_with_other_angles_against_transformers():
+    """Two texts of the tales at 512 tokens, from the held-out file to the points of the curves and the sentence."""
+    choices = {"positions": LONGER, "past_times": "512", "angles": "larger base", "past_factor": 2}
+    test = app(model="tiny-gpt", **choices)
+    said = words(test).replace("\\", "")
+    assert "Drawn here: tiny-llama. Position 256 has no row: tiny-gpt learned the rows 0 to 255." in said
+    books = (TINY_GPT / "held-out.txt").read_text("utf-8").strip("\n").split("\n\n")
+    tokenizer = vm.load("tiny-llama").tokenizer
+    text = np.concatenate([[tokenizer.end_of_text, *tokenizer.encode(book)] for book in books])
+    starts = np.linspace(0, len(text) - 513, 4).astype(int)
+    rows = torch.tensor(text[starts[:, None] + np.arange(513)].astype(np.int64))
+    curves = {}
+    for name, base in {"as trained": 1e4, "larger base, s = 2": 1e4 * 2 ** (32 / 30)}.items():
+        with torch.inference_mode():
+            logits = llama(base)(rows[:, :-1]).logits
+        curves[name] = torch.nn.functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none")
+    [loss, weights] = [json.loads(chart.proto.spec)["data"] for chart in test.get("plotly_chart")]
+    assert [trace["name"] for trace in loss] == ["restarting", *curves]
+    for trace in loss[1:]:
+        np.testing.assert_allclose(
+            numbers(trace["y"]), curves[trace["name"]].view(4, 8, 64).mean((0, 2)), atol=1e-3, err_msg=trace["name"]
+        )
+        np.testing.assert_allclose(numbers(trace["x"]), 31.5 + 64 * np.arange(8))
+    np.testing.assert_allclose(numbers(loss[0]["y"])[:4], numbers(loss[1]["y"])[:4], atol=1e-3)  # the same up to there
+    past = curves["as trained"][:, 256:].mean().item()
+    shown = re.search(r"as trained: [\d.]+ → \*\*([\d.]+)\*\*", said)
+    assert float(shown[1]) == pytest.approx(past, abs=6e-3)
+    assert [len(numbers(trace["y"])) for trace in weights] == [8] * 4
+
+
+def test_only_what_was_trained_on_short_texts_and_turns_is_read_on():
+    said = words(app(model="tiny-seq2seq", positions=LONGER, past_times="512")).replace("\\", "")
+    assert re.search("Drawn here: tiny-llama. This part needs a decoder with rotary .* tiny-seq2seq is not one", said)
+
+
+def numbers(plotted):
+    """The numbers of a Plotly trace, which travel as text where they are many."""
+    if isinstance(plotted, dict):
+        return np.frombuffer(base64.b64decode(plotted["bdata"]), plotted["dtype"])
+    return np.array(plotted)
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_any_prompt_is_drawn(section):
     for prompt in (PROMPTS["one token"], PROMPTS["emoji"], PROMPTS["markdown"]):
@@ -176,6 +217,7 @@ def test_any_prompt_is_drawn(section):
         {"positions": "Rotation", "shift": "999999", "apart": "-99999", "pair": "77"},
         {"positions": "Where they enter", "later": "ten", "compared": ""},
         {"positions": "Tables", "table": "", "base": "0"},
+        {"positions": LONGER, "past_times": "512", "past_texts": "many", "angles": "", "past_factor": "0"},
         {"positions": "", "scheme": "", "order": ""},
     ],
     ids=repr,
@@ -183,7 +225,7 @@ def test_any_prompt_is_drawn(section):
 def test_nonsense_in_the_address_is_passed_over(nonsense):
     test = app(**nonsense)
     assert not test.info
-    assert test.get("bidi_component") or test.dataframe
+    assert test.get("bidi_component") or test.dataframe or test.get("plotly_chart")
     if nonsense.get("order"):
         assert "is of another prompt" in words(test)
 

@@ -5,17 +5,11 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.test_pages import MAIN
+from tests.opened import opened
 
 
 def page(**address: str) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in address.items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/shape_reference.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("shape_reference", **address)
 
 
 def rows(test: AppTest) -> dict[str, tuple[str, str]]:

@@ -1,8 +1,13 @@
 """The shape reference against sizes that are counted in the test, and formulas against the weights themselves."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
+import viz_model as vm
+from tests.reference.families import FAMILIES, save_small
 from tests.viz_model.models import small_model
 from viz_model.hooks import capture
 from viz_model.model import Model
@@ -109,3 +114,78 @@ def test_formulas_are_those_of_the_model():
     found = formulas(translator, translator.trace(IDS, target=[30, 2]).of("cross"))
     assert found["decoder.blocks.0.cross.k"] == "K = y\\,W_{K}"
     assert found["decoder.blocks.0.cross.q"] == "Q = \\hat{x}\\,W_{Q}"
+
+
+# As the papers and the libraries of these families have it; S: the row of the segment that a text of one part is in.
+EMBEDDINGS = {
+    "GPT-2": r"x = E[\mathrm{ids}] + P",
+    "Llama": r"x = E[\mathrm{ids}]",
+    "Gemma": r"x = \sqrt{C}\,E[\mathrm{ids}]",
+    "Granite": r"x = 3\,E[\mathrm{ids}]",
+    "OPT": r"x = \mathrm{embed}(\mathrm{ids})",  # narrower rows, projected
+    "BERT": r"x = \mathrm{norm}(E[\mathrm{ids}] + P + S[0])",
+    "DistilBERT": r"x = \mathrm{norm}(E[\mathrm{ids}] + P)",
+    "RoBERTa": r"x = \mathrm{norm}(E[\mathrm{ids}] + P + S[0])",
+    "ModernBERT": r"x = \mathrm{norm}(E[\mathrm{ids}])",
+    "BART": r"x = \mathrm{norm}(E[\mathrm{ids}] + P)",
+    "Marian": r"x = \sqrt{C}\,E[\mathrm{ids}] + P",
+    "T5": r"x = E[\mathrm{ids}]",
+}
+
+
+@pytest.mark.parametrize("family", EMBEDDINGS)
+def test_the_embedding_of_a_family_is_the_sum_that_its_formula_says(family, tmp_path):
+    options = {"Granite": {"embedding_multiplier": 3.0}, "Marian": {"scale_embedding": True}}.get(family, {})
+    chosen = FAMILIES[family]
+    save_small(replace(chosen, options=chosen.options | options), tmp_path)
+    model = vm.load(tmp_path)
+    trace = model.trace([5, 9, 33, 7]).of(model.config.parts[0])
+    found = {row.site: row for row in quantities(model, trace, 0)}
+    stack = model.config.stack_name(trace.part)
+    formula = found[f"{stack}embed"].formula
+    assert formula == EMBEDDINGS[family]
+    if "S[0]" in formula:  # the row itself, and the sum of all rows, normed by numpy
+        rows = trace["embed.tokens"] + trace["embed.positions"] + trace["embed.segments"]
+        table = next(v for name, v in model.transformer.model.state_dict().items() if "token_type_embeddings" in name)
+        np.testing.assert_array_equal(trace["embed.segments"], table[[0] * 4])
+        norm = {
+            n.rpartition(".")[-1]: v for n, v in model.transformer.model.state_dict().items() if "ngs.LayerNorm" in n
+        }
+        centred = (rows - rows.mean(-1, keepdim=True)).numpy()
+        normed = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+        np.testing.assert_allclose(trace["embed"], normed * norm["weight"].numpy() + norm["bias"].numpy(), atol=1e-4)
+
+
+# What else their papers and configs have: scale, bias, cap and sink of attention, sums of the stream, and the head.
+FORMULAS = {
+    "T5": {
+        "attn.scores": r"Q K^{\top}",  # no scale
+        "attn.weights": r"A = \mathrm{softmax}(\mathrm{scores} + b + M)",
+        "logits": r"0.2041\,\hat{x}_{T-1}\,E^{\top}",  # C = 24: tied logits are divided by √C
+    },
+    "Granite": {
+        "attn.scores": r"0.2\,Q K^{\top}",
+        "resid_post": r"x + f(\mathrm{out})",  # times 0.5
+        "logits": r"0.3333\,\hat{x}_{T-1}\,W_U",
+    },
+    "Gemma 2": {
+        "attn.scores": r"0.378\,Q K^{\top}",  # 7^(−1/2)
+        "attn.weights": r"A = \mathrm{softmax}(\mathrm{capped} + M)",
+        "resid_mid": r"x + f(\mathrm{out})",  # normed
+        "logits": r"\mathrm{head}(\hat{x}_{T-1})",  # capped
+    },
+    "gpt-oss": {"attn.weights": r"A = \mathrm{softmax}(\mathrm{scores} + M\mid s_h)", "resid_mid": r"x + \mathrm{out}"},
+    "GPT-J": {"resid_post": r"x + \sum \mathrm{out}", "attn.scores": r"Q K^{\top} / \sqrt{D}"},
+    "BERT": {"logits": r"\mathrm{head}(x_{T-1})", "resid_mid": "x"},
+}
+
+
+@pytest.mark.parametrize("family", FORMULAS)
+def test_formulas_of_a_family_are_its_own(family, tmp_path):
+    save_small(FAMILIES[family], tmp_path)
+    model = vm.load(tmp_path)
+    trace = model.trace([5, 9, 33, 7], target=[2, 8, 9] if model.has_source else None)
+    found = formulas(model, trace)
+    for site, formula in FORMULAS[family].items():
+        name = site if site == "logits" else f"{model.config.block_name(trace.part, 0)}.{site}"
+        assert found[name] == formula, site

@@ -57,7 +57,8 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
     host.config, host.value_width = facts, first.value.shape[-1]
     host.config = replace(
         facts,
-        **_facts_of_pass(host, events, calls, found),
+        **_facts_of_pass(host, inputs, events, calls, found),
+        unembedding_factor=_unembedding_factor(host, end),
         checked=_difference_to_own(host, inputs, end),
     )
 
@@ -158,7 +159,7 @@ def _span(events: list[Event], block: nn.Module) -> tuple[int, int]:
     return own[0], own[-1]
 
 
-def _facts_of_pass(host: HubTransformer, events: list[Event], calls, found: list[Found]) -> dict:
+def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, found: list[Found]) -> dict:
     """What only the pass tells: kinds of norm and position, widths, biases."""
     sites, config, at = found[-1].sites, host.config, calls[0][0]
     facts = {"norm_place": found[-1].norm_place} | rotation.facts(host, calls)
@@ -181,15 +182,53 @@ def _facts_of_pass(host: HubTransformer, events: list[Event], calls, found: list
         unused = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa begins behind its padding token
         facts["context_length"] = min(config.context_length, table.num_embeddings - unused)
     entering = found[0].sites["resid_pre"].tensor
-    facts["embedding_norm"] = any(event.is_norm and torch.equal(event.tensor, entering) for event in before)
+    norm = next((event for event in before if event.is_norm and torch.equal(event.tensor, entering)), None)
+    facts["embedding_norm"] = norm is not None
     tokens, end = host.model.get_input_embeddings(), host.model.get_output_embeddings()
     facts["tied_unembedding"] = end is not None and end.weight is tokens.weight
     read = [event for event in before if event.module is tokens]
+    if norm is not None:
+        entering = next(event.tensor for event in events if event.kind == "in" and event.module is norm.module)
+    rows = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)
+    others = [event for event in before if isinstance(event.module, nn.Embedding) and event not in positions]
+    others = [event for event in others if event.module.weight is not tokens.weight]
+    facts["embedding_factor"], added = _embedding(entering, rows, positions[:1], others)
+    read = [event for event in before if event.module is tokens]
     if len(read) == 1 and not host.is_pair:  # a pair may share the table, and then one name were met twice
-        install("embed.tokens", read[0])
+        if torch.equal(read[0].tensor, rows):  # Gemma's table gives rows that are multiplied already
+            install("embed.tokens", read[0])
         for event in positions[:1]:
             install("embed.positions", event)
+        for event in added:
+            install("embed.segments", event)
     return facts
+
+
+def _embedding(summed: Tensor, tokens: Tensor, positions: list[Event], others: list[Event]):
+    """What rows of tokens are multiplied with in the sum that becomes the stream, and the rows of a segment (BERT) that
+    are added besides positions, if there are any; None and nothing where it is no such sum."""
+    for added in ([], others[:1]):
+        rows = [event.tensor for event in (*positions, *added)]
+        if any(one.shape[-1] != summed.shape[-1] for one in (tokens, *rows)):
+            continue
+        rest = summed - sum(rows)
+        factor = ((rest * tokens).sum() / (tokens * tokens).sum()).item()
+        if torch.allclose(rest, factor * tokens, atol=1e-5 * summed.abs().max().item()):
+            return factor, added
+    return None, []
+
+
+@torch.inference_mode()
+def _unembedding_factor(host: HubTransformer, end: Tensor) -> float | None:
+    """What stands before x·Wᵀ (+ bias) in the logits; None where they are no multiple of it, or there are none."""
+    layer = host.model.get_output_embeddings()
+    if not host.config.has_unembedding or layer is None or layer.weight.shape[-1] != end.shape[-1]:
+        return None
+    logits, bias = host.unembed(end), getattr(layer, "bias", None)
+    products = nn.functional.linear(end, layer.weight)
+    rest = logits if bias is None else logits - bias
+    factor = ((rest * products).sum() / (products * products).sum()).item()
+    return factor if torch.allclose(rest, factor * products, atol=1e-5 * logits.abs().max().item()) else None
 
 
 def _kind_of_norm(norm: Event) -> str:

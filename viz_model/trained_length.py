@@ -1,0 +1,180 @@
+"""Texts longer than a model was trained on: the loss by position, what the weights do there, and other angles.
+
+Rotary angles and sinusoids exist for every position; learned rows end. Positions divided by a factor: Chen et al. 2023,
+"Extending Context Window of Large Language Models via Positional Interpolation", eq. 4; a larger base, which leaves the
+fast pairs nearly as they are: Peng et al. 2023, "YaRN", §3.1 ("NTK-aware").
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from viz_model.errors import VizError
+from viz_model.hooks import Edit, edit
+from viz_model.measures import previous_token_share
+from viz_model.model import Model
+from viz_model.position_schemes import with_config
+from viz_model.trace import Trace
+from viz_model.transformer import TransformerConfig
+from viz_model.transformer.positions import rotary_angles, rotate
+
+DIVIDED, LARGER_BASE = "divided positions", "larger base"
+
+Progress = Callable[[float], None]
+
+
+def longer(model: Model, length: int) -> Model:
+    """The model with the same weights (shared, not copied), reading up to `length` tokens.
+
+    Raises VizError where positions are rows that were learned: there are no further ones.
+    """
+    config = model.config
+    if config.position not in ("rotary", "sinusoidal", "none"):
+        last = config.context_length - 1
+        raise VizError(f"Position {last + 1} has no row: {model.name} learned the rows 0 to {last}.")
+    wanted = replace(config, context_length=length)
+    if isinstance(config, TransformerConfig):
+        return with_config(model, wanted)
+    variant = copy.copy(model)
+    variant.transformer = model.transformer.sharing_copy()
+    variant.transformer.config = wanted
+    return variant
+
+
+def frequencies(config, way: str | None = None, factor: float = 1.0) -> Tensor:
+    """θ of each rotary pair, radians a position: (D/2,), float64.
+
+    way: None as trained; "divided positions" is θ/factor; "larger base" is θ of the base b · factor^(D/(D−2)), so
+    that the slowest pair turns as if positions were divided, and the fastest as trained.
+    """
+    base, width = config.rotary_base, config.d_head
+    if way == LARGER_BASE:
+        base *= factor ** (width / max(width - 2, 1))
+    theta = rotary_angles(torch.tensor(1), width, base)
+    return theta / factor if way == DIVIDED else theta
+
+
+def stretched(config, length: int, theta: Tensor) -> dict[str, Edit]:
+    """Edits under which token m is turned by m·θ in every layer: q and k, turned already, turn on by the rest.
+
+    Raises VizError for a model whose pairs are not known.
+    """
+    if getattr(config, "rotary_pairs", None) is None or config.position != "rotary":
+        raise VizError("Only rotary angles can be stretched, of a model whose pairs are known.")
+    rest = torch.arange(length)[:, None] * (theta - frequencies(config))  # (T,D/2)
+    turn = lambda x: rotate(x, rest, config.rotary_pairs)  # noqa: E731
+    return {"*.attn.q": turn, "*.attn.k": turn}
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What reading some windows of T tokens gave, by position.
+
+    losses: cross-entropy of the token after each position, in nats, (n,T). Of the first window: previous, the weight
+    on the token before, of one head, (T,), NaN at position 0; far, the weight on keys at distances that no text of
+    the trained length has, mean of all heads, (T,).
+    """
+
+    losses: Tensor
+    previous: Tensor
+    far: Tensor
+
+
+@torch.inference_mode()
+def read(
+    model: Model,
+    rows: Tensor,
+    head: tuple[int, int],
+    theta: Tensor | None = None,
+    progress: Progress = lambda _: None,
+) -> Reading:
+    """Read windows (n,T+1) of any length, each as one text; the last token of each is only predicted.
+
+    head: layer and head whose weight on the token before is told. theta: rotary frequencies instead of the model's own.
+    progress: is called with the share that is done.
+    """
+    length = rows.shape[1] - 1
+    reader = longer(model, length)
+    edits = {} if theta is None else stretched(model.config, length, theta)
+    losses, first = [], None
+    for n, row in enumerate(rows):
+        progress(n / len(rows))
+        with edit(edits):
+            trace = reader.trace(row[:-1].tolist(), stored_weights_bytes=0)
+        losses.append(_losses(reader, trace, row[1:]))
+        if first is None:
+            first = _weights(trace, head, model.config.context_length)
+    progress(1.0)
+    return Reading(torch.stack(losses), *first)
+
+
+@torch.inference_mode()
+def read_restarting(model: Model, rows: Tensor, progress: Progress = lambda _: None) -> Tensor:
+    """The same losses (n,T) of windows (n,T+1) read in pieces of the trained length, which overlap by half.
+
+    Every token is predicted once, after the first piece with at least half a piece before it: positions are all
+    trained ones, so what changes along a window is the text alone.
+    """
+    piece, length = model.config.context_length, rows.shape[1] - 1
+    if length <= piece:
+        starts = [0]
+    else:
+        starts = [*range(0, length - piece, (piece + 1) // 2), length - piece]
+    losses = torch.zeros(len(rows), length)
+    for n, row in enumerate(rows):
+        progress(n / len(rows))
+        done = 0
+        for start in starts:
+            end = min(start + piece, length)
+            trace = model.trace(row[start:end].tolist(), stored_weights_bytes=0)
+            losses[n, done:end] = _losses(model, trace, row[start + 1 : end + 1])[done - start :]
+            done = end
+    progress(1.0)
+    return losses
+
+
+@torch.inference_mode()
+def previous_token_head(model: Model, row: Tensor) -> tuple[int, int]:
+    """Layer and head with most weight on the token before, on a text (T,), of which the trained length is read."""
+    trace = model.trace(row[: model.config.context_length].tolist(), stored_weights_bytes=0)
+    shares = {
+        (layer, head): previous_token_share(trace.weights(layer, head)).item()
+        for layer in range(trace.n_layers)
+        for head in range(model.config.n_heads)
+    }
+    return max(shares, key=shares.get)
+
+
+def binned(values: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Means over runs of `size` positions and over all windows, (…,T) -> (bins,), and the middle of each run, (bins,).
+
+    The last run may be shorter; NaN is left out.
+    """
+    runs = values.reshape(-1, values.shape[-1]).split(size, -1)
+    starts = torch.arange(len(runs)) * size
+    widths = torch.tensor([run.shape[-1] for run in runs])
+    return torch.stack([run.nanmean() for run in runs]), starts + (widths - 1) / 2
+
+
+def _losses(model: Model, trace: Trace, targets: Tensor) -> Tensor:
+    """Cross-entropy of the token after each position: (T,)."""
+    logits = model.transformer.unembed(trace["final_norm"])  # (T,C) -> (T,V)
+    return F.cross_entropy(logits, targets, reduction="none")
+
+
+def _weights(trace: Trace, head: tuple[int, int], trained: int) -> tuple[Tensor, Tensor]:
+    """`previous` and `far` of `Reading`, one head at a time."""
+    positions = torch.arange(trace.length)
+    is_far = positions[:, None] - positions >= trained  # (T,S)
+    far, previous = torch.zeros(trace.length), torch.full((trace.length,), torch.nan)
+    for layer in range(trace.n_layers):
+        for number in range(trace.config.n_heads):
+            weights = trace.weights(layer, number)
+            far += (weights * is_far).sum(-1)
+            if (layer, number) == head:
+                previous[1:] = weights.diagonal(-1)
+    return previous, far / (trace.n_layers * trace.config.n_heads)

@@ -1,0 +1,211 @@
+"""Past the trained length: the loss of a rotary model by position, what its weights do there, and stretched angles."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+from torch import Tensor
+
+import viz_model as vm
+from viz_model.layout import Layout
+from viz_model.trained_length import (
+    DIVIDED,
+    LARGER_BASE,
+    Progress,
+    Reading,
+    binned,
+    frequencies,
+    longer,
+    previous_token_head,
+    read,
+    read_restarting,
+)
+from viz_model.training.held_out import long_rows
+from viz_ui.position_figures import Curve, loss_figure, read_weights_figure
+from viz_ui.positions import fitting
+from viz_ui.stoppable import stoppable
+from viz_ui.text import number, plain
+from viz_ui.view import View, current_view
+
+LONGEST = 1024  # the longest trained length of which several times as many tokens are read within seconds
+TIMES, WINDOWS, FACTORS = (2, 4, 8), (4, 16), (2, 4, 8, 16)
+AS_TRAINED = "as trained"
+WAYS = (AS_TRAINED, DIVIDED, LARGER_BASE)
+BINS = 4  # of a trained length
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is read, and with which angles."""
+
+    name: str
+    times: int
+    windows: int
+    way: str
+    factor: int
+
+    @property
+    def words(self) -> str:
+        """The way in a legend."""
+        return AS_TRAINED if self.way == AS_TRAINED else f"{self.way}, s = {self.factor}"
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Losses (n,T) in pieces that restart, and the readings as one text: as trained, and as asked for."""
+
+    restarting: Tensor
+    readings: dict[str, Reading]
+    head: tuple[int, int]
+    is_held_out: bool
+
+
+def draw_past_trained_length() -> None:
+    """The whole section; not within a fragment, because its work can be stopped."""
+    view = current_view()
+    name, model, instead = fitting(
+        view,
+        _can_be_read,
+        f"a decoder with rotary positions that was trained on at most {LONGEST:,} tokens, to read on within seconds",
+    )
+    asked = _choose(name, model)
+    if instead:
+        no_row = _no_row(view)
+        st.caption(f"Drawn here: {plain(model.name)}. {no_row}" if no_row else instead)
+    found = _found(model, asked)
+    if found is None:
+        return
+    trained = model.config.context_length
+    st.markdown(_finding(found, trained))
+    _draw_curves(found, model, trained)
+    st.caption(_what_was_read(found, model, asked))
+
+
+def _can_be_read(config: Layout) -> bool:
+    return config.layout == "decoder-only" and config.position == "rotary" and config.context_length <= LONGEST
+
+
+def _no_row(view: View) -> str:
+    """Why a learned table cannot be read past its end, in the model's own words."""
+    config = view.model.config
+    if config.position != "learned" or config.layout == "encoder-decoder":
+        return ""
+    try:
+        longer(view.model, config.context_length + 1)
+    except vm.VizError as error:
+        return plain(str(error))
+    return ""
+
+
+def _choose(name: str, model: vm.Model) -> Asked:
+    trained, bound = model.config.context_length, {"required": True, "bind": "query-params"}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        times = st.segmented_control(
+            "Tokens in one text",
+            TIMES,
+            default=TIMES[1],
+            format_func=lambda times: f"{times * trained:,}",
+            key="past_times",
+            **bound,
+        )
+        windows = st.segmented_control("Texts", WINDOWS, default=WINDOWS[0], key="past_texts", **bound)
+        way, factor = AS_TRAINED, 1
+        if model.config.rotary_pairs is not None:
+            way = st.segmented_control("Angles", WAYS, default=AS_TRAINED, key="angles", **bound)
+            if (way or AS_TRAINED) != AS_TRAINED:
+                factor = st.segmented_control("s", FACTORS, default=FACTORS[1], key="past_factor", **bound)
+    # an address may hold an empty choice
+    return Asked(name, times or TIMES[1], windows or WINDOWS[0], way or AS_TRAINED, factor or FACTORS[1])
+
+
+def _found(model: vm.Model, asked: Asked) -> Found | None:
+    """All that is drawn, kept for this visitor; None when the reader stopped the work."""
+    of = (asked.name, asked.times, asked.windows)
+    if st.session_state.get("past_trained", (None,))[0] != of:
+        st.session_state.past_trained = (of, {})
+    parts = st.session_state.past_trained[1]
+
+    def work(progress: Progress) -> None:
+        rows, parts["held out"] = _rows(model, *of)
+        steps = [step for step in ("restarting", AS_TRAINED, asked.words) if step not in parts]
+        for n, step in enumerate(dict.fromkeys(steps)):
+
+            def share(done: float, n: int = n) -> None:
+                progress((n + done) / len(steps))
+
+            if step == "restarting":
+                parts["head"] = previous_token_head(model, rows[0])
+                parts[step] = read_restarting(model, rows, share)
+            else:
+                theta = None if step == AS_TRAINED else frequencies(model.config, asked.way, asked.factor)
+                parts[step] = read(model, rows, parts["head"], theta, share)
+
+    if not {"restarting", AS_TRAINED, asked.words} <= parts.keys():
+        length = asked.times * model.config.context_length
+        words = f"{plain(model.name)} reads {asked.windows} texts of {length:,} tokens"
+        stoppable(words, work, name="past", of=asked)
+    if not {"restarting", AS_TRAINED, asked.words} <= parts.keys():
+        return None
+    readings = {words: parts[words] for words in (AS_TRAINED, asked.words)}
+    return Found(parts["restarting"], readings, parts["head"], parts["held out"])
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _rows(_model: vm.Model, name: str, times: int, windows: int) -> tuple[Tensor, bool]:
+    return long_rows(_model, name, times * _model.config.context_length + 1, windows)
+
+
+def _finding(found: Found, trained: int) -> str:
+    """The losses before and past the trained length, in nats a token."""
+    words = []
+    for name, losses in _losses(found).items():
+        before, past = (losses[:, part].mean().item() for part in (slice(trained), slice(trained, None)))
+        words.append(f"{name}: {number(before, 3)} → **{number(past, 3)}**")
+    return f"Loss, nats a token, up to position {trained - 1:,} → past it. {' · '.join(words).capitalize()}."
+
+
+def _losses(found: Found) -> dict[str, Tensor]:
+    return {"restarting": found.restarting} | {name: reading.losses for name, reading in found.readings.items()}
+
+
+def _draw_curves(found: Found, model: vm.Model, trained: int) -> None:
+    size, theme = max(1, trained // BINS), st.context.theme.type or "light"
+
+    def curve(values: Tensor) -> Curve:
+        means, middles = binned(values, size)
+        return Curve(middles.numpy(), means.numpy())
+
+    layer, head = found.head
+    figures = {
+        "loss": loss_figure(
+            {name: curve(losses) for name, losses in _losses(found).items()}, trained=trained, theme=theme
+        ),
+        "weights": read_weights_figure(
+            {
+                f"Weight on the token before, layer {layer}, head {head}": {
+                    name: curve(reading.previous) for name, reading in found.readings.items()
+                },
+                f"Weight on keys {trained:,} and more tokens away, mean of all heads": {
+                    name: curve(reading.far) for name, reading in found.readings.items()
+                },
+            },
+            trained=trained,
+            theme=theme,
+        ),
+    }
+    with st.container(horizontal=True):
+        for name, figure in figures.items():
+            with st.container(key=f"third_of_row_{name}"):
+                st.plotly_chart(figure, key=f"past_{name}", theme=None, config={"displayModeBar": False})
+
+
+def _what_was_read(found: Found, model: vm.Model, asked: Asked) -> str:
+    trained = model.config.context_length
+    size, half = max(1, trained // BINS), (trained + 1) // 2
+    whose = "its" if found.is_held_out else "tiny-gpt’s"
+    return (
+        f"{asked.windows} stretches of tales held out from {whose} training, evenly spread, each of "
+        f"{asked.times * trained:,} tokens. A point: mean of {size} positions, of the loss over all texts, of the "
+        f"weights in the first. **Restarting**: the same tokens in pieces of {trained:,} that begin anew every "
+        f"{half:,}, so that every position is a trained one, with {half:,} tokens and more before each after the first "
+        "piece: what then goes up and down is the text. The head: the one with most weight on the token before."
+    )
