@@ -8,7 +8,7 @@ from viz_model.sampling import Sampling
 from viz_ui.components.generation import generation
 from viz_ui.generation import Branches, Run, read_branches, write_branches
 from viz_ui.generation_curves import cost_figure
-from viz_ui.state import forget_chosen
+from viz_ui.state import note_widgets_drawn
 from viz_ui.text import labels
 from viz_ui.view import View, current_view
 
@@ -40,7 +40,7 @@ def draw() -> None:
         "click a candidate." + " The encoder rests from then on: drawn is cross-attention." * (view.part == "encoder")
     )
     row, choices = draw_choices(view)
-    forget_chosen()  # all widgets have been drawn; what follows may be cut off by the next click
+    note_widgets_drawn()  # all widgets have been drawn; what follows may be cut off by the next click
     run, wanted = current_run(view, choices), choices.new_tokens
     if run is None:
         st.rerun()
@@ -213,7 +213,7 @@ def draw_costs(run: Run, choices: Choices) -> None:
         "Each step is also run without a cache, on all tokens again: time is measured here and now, so it differs from "
         "visit to visit; all else is the same each time. FLOPs by formula: two for each multiply-add of the matrix "
         "products. The rows of A are derived from the pass's queries and the cached keys. Temperature: Ackley et al. "
-        "1985; top-k: Fan et al. 2018; top-p: Holtzman et al. 2020, §3.1; cache: Pope et al. 2022, §2.1."
+        "1985; top-k: Fan et al. 2018; top-p: Holtzman et al. 2020, §3.1; cache: Pope et al. 2022."
     )
 
 

@@ -17,6 +17,7 @@ from viz_ui.hidden_tokens import Shown, choose_shown, say_hidden
 from viz_ui.open_matrix import note_opened, open_noted_matrix
 from viz_ui.overview import grid_pictures, measured
 from viz_ui.state import bring_sidebar_along, choose
+from viz_ui.text import counted
 from viz_ui.view import View, current_view
 
 RANGES = ("0 to 1", "own range")
@@ -106,7 +107,7 @@ def draw_grid(view: View, drawn: drawing.Drawn, full: bool, shown: Shown) -> Non
     )
     rows, columns = small.shape[-2:]
     config = view.trace.config
-    shared = f" {config.n_heads} heads read {config.n_kv_heads} key/value heads." if key_heads(view) else ""
+    shared = f" {config.n_heads} heads read {counted(config.n_kv_heads, 'key/value head')}." if key_heads(view) else ""
     pooled = (
         f"pooled to {rows}×{columns} by the largest cell, "
         if max(len(shown.queries), len(shown.keys)) > max(rows, columns)

@@ -43,6 +43,7 @@ class Model:
         self.name, self.transformer, self.tokenizer = name, transformer, tokenizer
         self.measured_heads = measured_heads or {}
         self.examples = examples or {}  # prompts of its own kind, by what they are called
+        self.stored_as = "float32"  # the precision of its weights on disk; computed is in float32
 
     @property
     def config(self) -> TransformerConfig:

@@ -41,6 +41,7 @@ class Tokenizer:
         self.mask = len(ranks) + 1 if with_mask else None  # what stands in the place of a hidden token
         control = {END_OF_TEXT: self.end_of_text} | ({MASK: self.mask} if with_mask else {})
         self.special_ids = frozenset(control.values())
+        self.signs = frozenset({self.end_of_text})  # a mask stands for a piece of the text
         self.encoding = tiktoken.Encoding(name=name, pat_str=WORDS, mergeable_ranks=ranks, special_tokens=control)
 
     @property
@@ -56,8 +57,8 @@ class Tokenizer:
         refuse_half_characters(text)
         return self.encoding.encode_ordinary(text)
 
-    def chat(self, text: str) -> str | None:
-        """The text in a chat template; these models have none."""
+    def chat(self, text: str) -> list[int] | None:
+        """The ids of the text in a chat template; these models have none."""
         return None
 
     def decode(self, ids: list[int]) -> str:

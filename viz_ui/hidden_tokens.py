@@ -99,8 +99,8 @@ def shown_tokens(model: vm.Model, trace: vm.Trace, hiding: str) -> Shown:
 
 
 def _ordinary(model: vm.Model, ids) -> np.ndarray:
-    """Places of the tokens that are none of the special ones; a mask token stands for a word, so it is not one."""
-    special = getattr(model.tokenizer, "special_ids", frozenset()) - {getattr(model.tokenizer, "mask", None)}
+    """Places of the tokens that are none of the special ones."""
+    special = getattr(model.tokenizer, "signs", frozenset())
     return np.array([place for place, token in enumerate(ids) if token not in special], int)
 
 
@@ -114,8 +114,9 @@ def choose_shown(view: View) -> Shown:
         key="special",
         bind="query-params",
         width=160,
-        help="**hidden**: their rows and columns are left out of the matrices. **renormalised**: hidden, and each row "
-        "of weights is divided by its sum over the keys that are left. The pass is not changed.",
+        help="The signs around a text, such as [CLS], [SEP], <s> or those of a chat; [MASK] and [UNK] stand for words, "
+        "so they stay. **hidden**: their rows and columns are left out of the matrices. **renormalised**: hidden, and "
+        "each row of weights is divided by its sum over the keys that are left. The pass is not changed.",
     )
     return shown_tokens(view.model, view.trace, hiding)
 

@@ -13,7 +13,7 @@ from viz_model import masks
 from viz_model.drawn_masks import drawn_shape, encode_mask
 from viz_model.mask_choice import KINDS, MaskChoice, blind_queries, opened_and_closed, parse_positions, position_words
 from viz_ui.state import choose, chosen_value
-from viz_ui.text import plain
+from viz_ui.text import counted, plain
 from viz_ui.view import View, load_model
 
 SIDES = ("A", "B")
@@ -87,10 +87,16 @@ def chosen_side(view: View, name: str) -> Side:
             padded=parse_positions(_or(chosen_value(f"padding_{side}"), "0"), keys) if kind == "padding" else (),
             cells=(chosen_value(f"cells_{side}") or "").strip() if kind == "drawn by hand" else "",
         )
-        return Side(name, choice, choice.allowed(queries, view.own_mask, keys), "")
+        allowed = own_cells(view) if kind == view.own_mask else choice.allowed(queries, view.own_mask, keys)
+        return Side(name, choice, allowed, "")
     except vm.MaskError as error:
         choice = MaskChoice(kind)  # no padding, nothing drawn
         return Side(name, choice, choice.allowed(queries, view.own_mask, keys), str(error))
+
+
+def own_cells(view: View) -> Tensor:
+    """The model's own mask in the chosen layer, as its pass has it: some layers look no further than a window."""
+    return view.under(view.own_mask).mask(view.layer)
 
 
 def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
@@ -100,10 +106,13 @@ def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
 
 def draw_words(view: View, side: Side) -> None:
     """What the mask is to this model: its own or foreign, how many cells, which queries are blind."""
-    places = torch.arange(view.trace.length), torch.arange(view.trace.key_length)
-    opened, closed = opened_and_closed(side.allowed, masks.between(view.own_mask, *places))
+    places, cells = (torch.arange(view.trace.length), torch.arange(view.trace.key_length)), own_cells(view)
+    opened, closed = opened_and_closed(side.allowed, cells)
     count = f"{side.allowed.sum():,} of {side.allowed.numel():,} cells open"
-    own = f"the {view.own_mask} mask that {plain(view.model.name)} was trained with"
+    window = ""
+    if not torch.equal(cells, masks.between(view.own_mask, *places)):
+        window = f", in layer {view.layer} within a window of {cells.sum(-1).max():,} tokens,"
+    own = f"the {view.own_mask} mask{window} that {plain(view.model.name)} was trained with"
     if opened or closed:
         changes = " and ".join(f"**{n:,}** {words}" for n, words in ((opened, "opened"), (closed, "closed")) if n)
         st.markdown(f":orange-badge[foreign] {count}: {changes} against {own}.")
@@ -176,7 +185,9 @@ def _kinds(view: View) -> list[str]:
 
 
 def _tokens_words(queries: int, keys: int) -> str:
-    return f"{queries} token{'s' * (queries != 1)}" if queries == keys else f"{queries} queries and {keys} keys"
+    if queries == keys:
+        return counted(queries, "token")
+    return f"{counted(queries, 'query', 'queries')} and {counted(keys, 'key')}"
 
 
 def _or(value, default):

@@ -60,9 +60,10 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
     )
     largest = changes.max()
     layer, head = np.unravel_index(changes.argmax(), changes.shape)
-    scale = f"one scale for all, ±{number(largest, 2)}" if what == DIFFERENCE else "one scale for all, 0 to 1"
+    scale = f"one scale for all, ±{number(largest or 1, 2)}" if what == DIFFERENCE else "one scale for all, 0 to 1"
     pooled = f"pooled to {small.shape[-2]}×{small.shape[-1]} by the largest cell, " if small.shape[-2] == 32 else ""
-    st.caption(f"Thumbnails: {pooled}{scale}. The largest change is in layer {layer}, head {head}.")
+    where = f"The largest change is in layer {layer}, head {head}." if largest else "No weight changes."
+    st.caption(f"Thumbnails: {pooled}{scale}. {where}")
 
 
 # Keyed on plain values, like the traces themselves.

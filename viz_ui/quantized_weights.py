@@ -56,7 +56,8 @@ def chosen_tensor(view: View, quantized: Quantized) -> QuantizedTensor:
             f"Matrix of {stack} layer {view.layer}" if stack else f"Matrix of layer {view.layer}",
             list(here),
             index=None,
-            placeholder=first,
+            placeholder=_short(first),
+            format_func=_short,  # of "attention.self.query" the end must be seen
             key="matrix",
             bind="query-params",
             width=150,
@@ -248,3 +249,7 @@ def take_row(tensors: list[QuantizedTensor]) -> None:
     for row in st.session_state.matrices["selection"]["rows"]:
         st.session_state.matrix = tensors[row].place.local
         choose(layer=tensors[row].place.layer)
+
+
+def _short(name: str) -> str:
+    return name.replace("attention", "attn")

@@ -16,7 +16,7 @@ from viz_ui.state import (
     is_first_run,
     take_chosen,
 )
-from viz_ui.text import labels, plain, sentence
+from viz_ui.text import counted, labels, plain, sentence
 from viz_ui.view import View, traced
 
 BARE = "at_the_bare_address"
@@ -99,12 +99,14 @@ def _choose_model() -> vm.Model:
     draw_fetch()
     model = load_model(name)
     config = model.config
-    layers = f"{config.n_layers} layers"
+    layers = counted(config.n_layers, "layer")
     if model.has_source:
         layers = f"{config.n_encoder_layers} encoder and {config.n_layers} decoder layers"
+    computed = "computed in float32"
+    precision = f"{computed}, as stored" if model.stored_as in computed else f"stored as {model.stored_as}, {computed}"
     st.sidebar.caption(
-        f"{model.transformer.n_parameters():,} parameters · {layers} × {config.n_heads} heads · "
-        f"C = {config.d_model}, D = {config.d_head}"
+        f"{model.transformer.n_parameters():,} parameters · {layers} × {counted(config.n_heads, 'head')} · "
+        f"C = {config.d_model}, D = {config.d_head} · {precision}"
     )
     return model
 
@@ -171,8 +173,8 @@ def _take_example() -> None:
     choose(prompt=st.session_state.examples[st.session_state.example], query=0, key=0)
 
 
-def _choose_how_sent(model: vm.Model, typed: str) -> str:
-    """The text that the model reads: what was typed, or that in the chat template of a model that has one."""
+def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
+    """What the model reads: the text that was typed, or the ids of it in the chat template of a model that has one."""
     in_template = model.tokenizer.chat(typed) if model.tokenizer and typed else None
     if in_template is None:
         return typed
@@ -187,7 +189,7 @@ def _choose_how_sent(model: vm.Model, typed: str) -> str:
         help="**raw**: exactly what you typed. **chat**: as a user's message in the template that this model was "
         "trained on for talking, with the signs and words that it puts around; they are tokens like all others.",
     )
-    return in_template if how == "chat" else typed
+    return tuple(in_template) if how == "chat" else typed
 
 
 def _choose_target(model: vm.Model) -> str | None:
@@ -241,7 +243,7 @@ def _choose_mask(model: vm.Model, part: str) -> str:
     return mask
 
 
-def _say_length(model: vm.Model, prompt: str, typed: str) -> None:
+def _say_length(model: vm.Model, prompt: str | tuple[int, ...], typed: str) -> None:
     read, raw = (len(model.ids(text)) for text in (prompt, typed))
     without = f", {raw:,} when sent raw" if prompt != typed else ""
     st.sidebar.caption(f"{read:,} of {model.config.context_length:,} tokens{without}")

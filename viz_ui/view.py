@@ -17,14 +17,14 @@ PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "
 class View:
     """A traced prompt, and the layer, head, query token and key token that are chosen in it.
 
-    name: what the model is called in the sidebar; the path of a folder of the visitor's own. prompt: of an
-    encoder-decoder, the source; target: what its decoder was given to read, None for what it writes by itself. The
-    trace is seen through the part that is chosen, so queries and keys may be two texts.
+    name: what the model is called in the sidebar; the path of a folder of the visitor's own. prompt: the text, or
+    the ids of a chat; of an encoder-decoder, the source. target: what its decoder was given to read, None for what
+    it writes by itself. The trace is seen through the part that is chosen, so queries and keys may be two texts.
     """
 
     model: vm.Model
     name: str
-    prompt: str
+    prompt: str | tuple[int, ...]
     target: str | None
     trace: vm.Trace
     layer: int
@@ -36,6 +36,11 @@ class View:
     def part(self) -> str:
         """The attention that is looked at: "self", or "encoder", "decoder" or "cross"."""
         return self.trace.part
+
+    @property
+    def text(self) -> str:
+        """The prompt for a model with another tokenizer; of a chat, with the signs of its template."""
+        return self.prompt if isinstance(self.prompt, str) else self.model.tokenizer.decode(list(self.prompt))
 
     @cached_property
     def labels(self) -> list[str]:
@@ -67,7 +72,9 @@ class View:
         return f"{self.model.name}{part}_layer{self.layer}_head{self.head}_{what}".replace(" ", "-")
 
 
-def traced(name: str, prompt: str, mask: str, part: str | None = None, target: str | None = None) -> vm.Trace:
+def traced(
+    name: str, prompt: str | tuple[int, ...], mask: str, part: str | None = None, target: str | None = None
+) -> vm.Trace:
     """The trace of a prompt, kept for this visitor; with it a head change runs no model.
 
     part: which one the mask is for, and the trace is seen through; None is self-attention (`Layout.self_part`).
@@ -79,7 +86,9 @@ def traced(name: str, prompt: str, mask: str, part: str | None = None, target: s
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def _traced(name: str, prompt: str, masked_part: str | None, mask: str, target: str | None) -> vm.Trace:
+def _traced(
+    name: str, prompt: str | tuple[int, ...], masked_part: str | None, mask: str, target: str | None
+) -> vm.Trace:
     return load_model(name).trace(prompt, {masked_part: mask} if masked_part else None, target)
 
 

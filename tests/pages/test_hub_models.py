@@ -4,24 +4,24 @@ A small Llama with random weights and a byte-level tokenizer, both run by `trans
 """
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 import streamlit as st
 import torch
-from streamlit.testing.v1 import AppTest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import viz_model as vm
+from tests.opened import opened
+from tests.pages.test_masks import drawn_matrices
 from tests.received import received, received_generation
 from viz_ui.components.packing import unpack
 from viz_ui.hidden_tokens import shown_tokens
 from viz_ui.text import labels
 
-MAIN = str(Path(__file__).resolve().parents[2] / "viz_ui" / "main.py")
 PROMPT, LAYERS, HEADS, GROUPS = "the cat sat", 2, 4, 2
+WINDOW = 3
 TEMPLATE = "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] }}</s>{% endfor %}bot: "
 
 
@@ -45,12 +45,21 @@ def llama() -> LlamaForCausalLM:
     return LlamaForCausalLM(LlamaConfig(**sizes, **heads, initializer_range=0.3, attn_implementation="eager")).eval()
 
 
+@cache
+def windowed() -> Gemma2ForCausalLM:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 67, "hidden_size": 32, "intermediate_size": 48, "max_position_embeddings": 96, "head_dim": 8}
+    heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": WINDOW}
+    return Gemma2ForCausalLM(Gemma2Config(**sizes, **heads, attn_implementation="eager")).eval()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def models_here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoints")
     for name in ("chatty", "nameless"):
         llama().save_pretrained(folder / name)
     tokenizer().save_pretrained(folder / "chatty")
+    windowed().save_pretrained(folder / "windowed")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(vm.checkpoints, "FOLDER", folder)
         st.cache_resource.clear()
@@ -59,14 +68,7 @@ def models_here(tmp_path_factory):
 
 
 def app(page="heads", **address):
-    test = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in ({"model": "chatty", "prompt": PROMPT} | address).items():
-        test.query_params[name] = str(value)
-    test.run()
-    if page != "heads":
-        test.switch_page(f"../pages/{page}.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened(page, **({"model": "chatty", "prompt": PROMPT} | address))
 
 
 def blob(test, holding):
@@ -172,3 +174,20 @@ def test_a_model_without_tokenizer_reads_the_ids_that_are_typed():
     assert "There is no token 270: ids go from 0 to 269." in words(test)
     test.sidebar.selectbox(key="model").set_value("chatty").run()
     assert not test.exception
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_windowed_layer_is_compared_with_its_own_window(layer):
+    """Gemma 2 looks through a window in every other layer; what it cannot read there, its eager attention weighs 0."""
+    ids = [5, 44, 17, 8, 60, 12, 30]
+    test = app("masks", model="windowed", prompt=" ".join(map(str, ids)), layer=layer, head=1, mask_b="bidirectional")
+    with torch.inference_mode():
+        known = windowed()(torch.tensor([ids]), output_attentions=True).attentions[layer][0, 1].numpy()
+    drawn, allowed = drawn_matrices(test)["weights A"]
+    np.testing.assert_allclose(drawn, known, atol=2e-5)
+    np.testing.assert_array_equal(allowed, known > 0)
+    is_narrow = known[-1, 0] == 0
+    cells = f"{(known > 0).sum()} of 49 cells open"
+    assert f":green-badge[own] {cells}" in words(test)
+    assert (f"in layer {layer} within a window of {WINDOW} tokens" in words(test)) == is_narrow
+    assert f"**{(known == 0).sum()}** opened" in words(test)

@@ -8,7 +8,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.test_pages import MAIN, at
+from tests.opened import MAIN, opened
+from tests.pages.test_pages import at
 from tests.viz_model.fetching import servers
 from tests.viz_model.models import make_model, small_config
 from tests.viz_model.tokenizers import small_tokenizer
@@ -47,13 +48,7 @@ def put_fetched(folder, name, config=CONFIG):
 
 
 def models(**address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in address.items():
-        test.query_params[name] = str(value)
-    test.run()
-    test.switch_page("../pages/models.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("models", **address)
 
 
 def rows(test) -> dict:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from viz_model import hub
-from viz_model.checkpoints.catalogue import BUNDLED, Entry, count_numbers, describe, list_models
+from viz_model.checkpoints.catalogue import BUNDLED, Entry, count_numbers, describe, list_models, stored_as
 from viz_model.checkpoints.files import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, read_config, read_model, save
 from viz_model.errors import CheckpointError
 from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
@@ -55,8 +55,11 @@ def load(name_or_folder: str | Path) -> Model:
     _refuse_what_cannot_fit(folder)
     if hub.is_hub(folder):
         fetched = read_source(folder)
-        return hub.load(folder, fetched.name if fetched else folder.name)
-    return read_model(folder)
+        model = hub.load(folder, fetched.name if fetched else folder.name)
+    else:
+        model = read_model(folder)
+    model.stored_as = stored_as(folder)
+    return model
 
 
 def _refuse_what_cannot_fit(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The catalogue: what can be loaded by name, and what can be fetched, with its facts; nothing is loaded for it."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from viz_model.transformer import TransformerConfig
 # The models that ship with the project, the one for a first visit first.
 BUNDLED = ("tiny-gpt", "tiny-bert", "tiny-llama", "tiny-seq2seq", "induction")
 
+PRECISIONS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
 STATES = ("bundled", "own", "fetched", "to fetch")
 
 
@@ -24,7 +27,8 @@ class Entry:
     """One model of the catalogue.
 
     folder: None for a model that is to be fetched, of which `download` bytes come over the network. size: bytes of
-    its weights on disk. config: its facts, by the names of TransformerConfig. Without a tokenizer it reads ids only.
+    its weights on disk, stored_as: in which precision they are there. config: its facts, by the names of
+    TransformerConfig. Without a tokenizer it reads ids only.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Entry:
     licence: str
     source: str
     download: int = 0
+    stored_as: str = "float32"
 
     @property
     def family(self) -> str:
@@ -74,6 +79,7 @@ def describe(folder: Path) -> Entry:
         has_tokenizer=has_tokenizer,
         licence=source.licence if source else "MIT" if state == "bundled" else "not stated",
         source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
+        stored_as=stored_as(folder),
     )
 
 
@@ -89,15 +95,29 @@ def count_numbers(folder: Path) -> int:
 
     Raises CheckpointError when a file is missing, damaged or cut off.
     """
-    total = 0
+    return sum(_numbers(folder).values())
+
+
+def stored_as(folder: Path) -> str:
+    """The precision of most of the weights on disk: "float16", "bfloat16", "float32", or "GGUF" for its blocks."""
+    numbers = _numbers(folder)
+    most = max(numbers, key=numbers.get, default="GGUF")
+    return PRECISIONS.get(most, most)
+
+
+def _numbers(folder: Path) -> Counter:
+    """How many numbers there are of each kind."""
+    found = Counter()
     for path in folder.glob("*.safetensors"):
         try:
             with safe_open(path, "pt") as weights:  # reads the header only, and compares it with the file's length
-                parts = (weights.get_slice(name) for name in weights.keys())  # noqa: SIM118, it is no mapping
-                total += sum(math.prod(part.get_shape()) for part in parts if "F" in part.get_dtype())
+                for name in weights.keys():  # noqa: SIM118, it is no mapping
+                    part = weights.get_slice(name)
+                    if "F" in (kind := part.get_dtype()):
+                        found[kind] += math.prod(part.get_shape())
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"The weights file {path} is damaged or cut off ({error}).") from error
-    return total
+    return found
 
 
 def _folders_in(folder: Path) -> list[Path]:

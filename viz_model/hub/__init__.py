@@ -6,19 +6,23 @@ What reads facts is light; the library itself is imported when a model is loaded
 from pathlib import Path
 
 from viz_model.hub.facts import HubConfig, has_tokenizer, is_hub, read_facts
+from viz_model.hub.importing import import_library, undisturbed
 
 __all__ = ["HubConfig", "convert_gguf", "has_tokenizer", "is_hub", "load", "read_facts"]
 
 
 def load(path: Path, name: str):
     """The Model of a folder or a GGUF file; see `viz_model.hub.loading.load`."""
-    from viz_model.hub import loading
+    with undisturbed():
+        import_library()
+        from viz_model.hub import loading
 
-    return loading.load(path, name)
+        return loading.load(path, name)
 
 
 def convert_gguf(path: Path, folder: Path) -> None:
     """Write a GGUF file as a folder of safetensors; see `viz_model.hub.loading.convert_gguf`."""
+    import_library()
     from viz_model.hub import loading
 
     loading.convert_gguf(path, folder)

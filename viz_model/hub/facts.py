@@ -38,8 +38,11 @@ class HubConfig(Layout):
 
     family: the name of its model class, such as "Llama". norm_place: None where norms stand elsewhere than before or
     after each half (OLMo 2). activation: one of ours, or the library's name; "gated …" has a third matrix.
+    embedding_factor: what rows of tokens are multiplied with before positions are added; None where the stream begins
+    otherwise than with such a sum (OPT, whose rows are narrower than the stream). unembedding_factor: what the products
+    of the stream's end with the unembedding are multiplied with; None where logits are something else (BERT, Gemma 2).
     rotary_pairs: None also where the pairs turn otherwise than ours (scaled, or some only).
-    precision: how its weights are kept and what they are computed in. checked: the largest difference between the
+    checked: the largest difference between the
     logits under our attention and under the library's own for three tokens, compared when it was loaded.
     """
 
@@ -61,10 +64,11 @@ class HubConfig(Layout):
     bias: bool = False
     tied_unembedding: bool = False
     embedding_norm: bool = False
+    embedding_factor: float | None = 1.0
+    unembedding_factor: float | None = 1.0
     rotary_base: float | None = None
     rotary_pairs: str | None = None
     has_unembedding: bool = True
-    precision: str = "float32"
     checked: float | None = None
 
 
@@ -136,13 +140,11 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     found["context_length"] = found["context_length"] or LONGEST_WITHOUT_LIMIT
     causal = architecture.endswith(("ForCausalLM", "LMHeadModel"))
     activation = str(_first(config, ACTIVATION_NAMES) or "").removeprefix("gated-")
-    stored = str(config.get("dtype") or config.get("torch_dtype") or "float32").removeprefix("torch.")
     return HubConfig(
         family=_family(architecture, config["model_type"]),
         layout="encoder-decoder" if is_pair else "decoder-only" if causal else "encoder-only",
         **found,
         activation=ACTIVATIONS.get(activation, activation) or None,
-        precision=stored if stored == "float32" else f"stored as {stored}, computed in float32",
     )
 
 
@@ -178,5 +180,4 @@ def _of_gguf(path: Path, changed: int) -> dict:
         "intermediate_size": said.get(f"{kind}.feed_forward_length"),
         "max_position_embeddings": said.get(f"{kind}.context_length"),
         "vocab_size": said.get(f"{kind}.vocab_size") or tokens,
-        "dtype": "GGUF",
     }

@@ -47,8 +47,9 @@ class HubModel(Model):
 def load(path: Path, name: str) -> HubModel:
     """The model of a folder or a GGUF file, in eval mode, computed in float32.
 
-    Half precision is 2⁸ to 2¹¹ times coarser, beyond what a compared weight may differ by, and float32 holds its
-    numbers exactly; so nothing of the stored weights is lost.
+    Half precision rounds to 8 or 11 bits: weights of attention and logits would differ by more than the 10⁻⁴ that
+    they are compared to (tests/reference/test_half_precision.py). float32 holds its numbers exactly, so nothing of
+    what is stored is lost.
 
     Raises CheckpointError, which names the file and what is wrong; and what was found in a model whose attention
     cannot be shown, see `prepare`.

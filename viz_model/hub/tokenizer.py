@@ -22,6 +22,11 @@ class HubTokenizer:
         self.end_of_text = min(ends) if ends else tokenizer.eos_token_id
         self.mask = tokenizer.mask_token_id
         self.special_ids = frozenset(tokenizer.all_special_ids)
+        # Those that stand for no piece of a text: behind a mask, or an unknown word, there is one. GPT-2's unknown
+        # token is also its end.
+        roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id)
+        pieces = {tokenizer.mask_token_id, tokenizer.unk_token_id} - {*roles, tokenizer.pad_token_id}
+        self.signs = self.special_ids - pieces
         self._bytes = _kind_of(tokenizer)
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
@@ -30,10 +35,9 @@ class HubTokenizer:
         Raises PromptError for half of a surrogate pair, and for a token that the model has no number for.
         """
         refuse_half_characters(text)
-        ids = self._tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
-        first = self._tokenizer.bos_token_id
-        if special and first is not None and ids[:2] == [first, first]:
-            ids = ids[1:]  # a chat template has written it into the text already
+        return self._known(self._tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"])
+
+    def _known(self, ids: list[int]) -> list[int]:
         strange = [token for token in ids if token >= self.vocab_size]
         if strange:
             raise PromptError(
@@ -59,18 +63,21 @@ class HubTokenizer:
             return written.encode()
         return self._bytes(written)
 
-    def chat(self, text: str) -> str | None:
-        """The text as a user's message in the model's chat template, ready for an answer; None where there is none.
+    def chat(self, text: str) -> list[int] | None:
+        """The ids of the text as a user's message in the model's chat template, ready for an answer; or None.
 
-        Raises PromptError where the template refuses it.
+        The template alone says which control tokens there are: none is added to those that it writes.
+        Raises PromptError where it refuses the text.
         """
         if not self._tokenizer.chat_template:
             return None
+        refuse_half_characters(text)
         messages = [{"role": "user", "content": text}]
         try:
-            return self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            written = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         except Exception as error:  # a template is a program, and may raise what it likes
             raise PromptError(f"The chat template of this model refuses the prompt: {error}. Send it raw.") from error
+        return self.encode(written, special=False)
 
 
 def load_tokenizer(folder: Path, gguf: Path | None, vocab_size: int, ends: frozenset[int]) -> HubTokenizer:

@@ -54,7 +54,7 @@ def test_half_precision_is_computed_in_float32(llama, tmp_path):
     model = vm.load(tmp_path / "half")
     known = LlamaForCausalLM.from_pretrained(tmp_path / "half", dtype=torch.float32)
     torch.testing.assert_close(model.trace(IDS).logits, logits_of(known), atol=1e-5, rtol=0)
-    assert model.config.precision == "stored as bfloat16, computed in float32"
+    assert model.stored_as == "bfloat16"
     assert model.trace(IDS).q(0).dtype == torch.float32
 
 

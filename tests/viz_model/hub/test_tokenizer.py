@@ -78,13 +78,27 @@ def test_word_piece_tokens_begin_or_continue_words(word_piece):
     assert word_piece.mask == ids[-2]
     assert {ids[0], ids[-1], word_piece.mask} <= word_piece.special_ids
     assert word_piece.encode("cat", special=False) == [9]
+    unknown = word_piece.encode("the dog")
+    assert {unknown[0], unknown[-1]} == word_piece.signs.intersection(unknown)
+    assert word_piece.token_bytes(unknown[2]) == b"[UNK]"
+    assert word_piece.mask not in word_piece.signs
     assert word_piece.end_of_text is None
 
 
-def test_a_chat_template_makes_a_text_that_begins_once(byte_level, word_piece):
-    text = byte_level.chat("Hi")
-    assert text == "<s>user: Hi!"
-    assert byte_level.encode(text).count(0) == 1
+@pytest.mark.parametrize("template", [CHAT, CHAT.replace("<s>", "")], ids=["writes its own <s>", "writes none"])
+def test_only_a_chat_template_says_where_a_chat_begins(byte_level, template):
+    """The tokenizer puts <s> before any text; `transformers` leaves that to the template of a chat."""
+    library = byte_level._tokenizer
+    messages = [{"role": "user", "content": "Hi"}]
+    known = library.apply_chat_template(messages, chat_template=template, add_generation_prompt=True)["input_ids"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(library, "chat_template", template)
+        assert byte_level.chat("Hi") == known
+    assert known.count(0) == template.count("<s>")
+    assert byte_level.encode("<s>Hi")[:2] == [0, 0]  # sent raw, a text that brings another one keeps both
+
+
+def test_a_model_without_a_chat_template(word_piece):
     assert word_piece.chat("Hi") is None
 
 

@@ -1,0 +1,40 @@
+"""The transformers library, imported in about three quarters of the time: for what is asked of it here."""
+
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# What the library imports as soon as it is installed, to quantize, to train detectors and to draft; up to two seconds.
+UNASKED = ("bitsandbytes", "scipy", "sklearn", "torchao")
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Within it no garbage is collected: a hundred thousand new objects would be walked through again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def import_library() -> None:
+    """Import the library; the packages in `UNASKED` are hidden from it meanwhile, and for it they are not installed.
+
+    Who needs these with the library in the same process imports `transformers.modeling_utils` first: nothing is
+    hidden from a library that is there already.
+    """
+    if "transformers.modeling_utils" in sys.modules:
+        return
+    hidden = [package for package in UNASKED if package not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # None there: importing it is an ImportError, and it cannot be found
+    try:
+        importlib.import_module("transformers.modeling_utils")
+        importlib.import_module("transformers.generation")
+    finally:
+        for package in hidden:
+            del sys.modules[package]
