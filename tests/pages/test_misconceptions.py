@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from tests.bundled import attentions
-from tests.pages.test_pages import MAIN
+from tests.opened import MAIN, opened
 from tests.received import received
 from viz_ui.components.packing import unpack
 
@@ -20,16 +20,10 @@ GUESS |= {"Approximate": "approximate", "Concept": "concept"}
 
 
 def page(claim: str, guess: str | None = "false", **address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=90)
     given = {"model": "tiny-gpt", "prompt": PROMPT, "claim": claim} | {k: str(v) for k, v in address.items()}
     if guess:
         given[f"guess_{GUESS[claim]}"] = guess
-    for name, value in given.items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/misconceptions.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("misconceptions", **given)
 
 
 def said(test: AppTest) -> str:
@@ -71,6 +65,18 @@ def test_the_loss_without_each_part_is_shown():
     assert found[1] == pytest.approx(loss(), rel=5e-3)
     [chart] = test.get("plotly_chart")
     assert "a blind guess" in chart.proto.spec
+
+
+def test_a_text_that_is_guessed_worse_than_blind_proves_nothing():
+    """Bytes of an emoji: tiny-gpt saw next to none."""
+    prompt = "👩‍🚀 مرحبا שלום"
+    told = said(page("The whole", prompt=prompt))
+    model = vm.load("tiny-gpt")
+    ids = torch.tensor([model.encode(prompt)])
+    with torch.inference_mode():
+        whole = F.cross_entropy(model.transformer(ids, logits="all")[0, :-1], ids[0, 1:]).item()
+    assert whole > np.log(model.config.vocab_size)
+    assert "cannot tell" in told
 
 
 def test_kept_bytes_are_those_of_the_cache():

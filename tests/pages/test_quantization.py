@@ -241,6 +241,9 @@ def test_what_a_link_may_hold(choices, stays):
         show(test, quantization=section)
         assert not test.info
         assert test.get("bidi_component") or "\u200bAttention |" in words(test)
+        if section == EFFECTS:  # a token alone reads itself, with whatever weights
+            said = " ".join(caption.value for caption in test.caption)
+            assert ("No weight changes" in said) == (choices.get("prompt") == "a")
 
 
 LAYOUTS = {

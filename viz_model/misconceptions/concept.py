@@ -17,13 +17,16 @@ def pattern_scores(trace: Trace, layer: int, head: int) -> dict[str, float]:
 
     previous, first, itself: as `measures.head_measures`. again: on the token after an earlier copy of the query's own
     token, over the queries that have one (Olsson et al. 2022, "In-context Learning and Induction Heads"); NaN where no
-    token comes again. Raises VizError for cross-attention, whose queries and keys are places of two texts.
+    token comes again. Raises VizError for cross-attention, whose queries and keys are places of two texts, and for
+    one token, which is all that it can read.
     """
     if trace.part == "cross":
         raise VizError(
             "Cross-attention reads another text, where no token is “previous” or “itself”. Choose encoder "
             "or decoder in the sidebar."
         )
+    if trace.length == 1:
+        raise VizError("A text of one token can only read itself, whatever the head does. Type a longer one.")
     weights = trace.weights(layer, head)
     measured = {name: float(value) for name, value in head_measures(weights).items()}
     after = _after_earlier_copies(trace.ids)

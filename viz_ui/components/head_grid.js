@@ -12,12 +12,12 @@ const MOVES = {
 };
 const grids = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   let grid = grids.get(parentElement);
   if (!grid) grids.set(parentElement, (grid = new HeadGrid(parentElement.querySelector(".head-grid"))));
   grid.tell = (layer, head, pick) => setTriggerValue("pick", [layer, head, pick]);
   grid.update(data);
-}
+});
 
 class HeadGrid {
   constructor(root) {

@@ -11,13 +11,13 @@ const STARTS = {
 };
 const editors = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   const root = parentElement.querySelector(".mask-editor");
   if (!editors.has(root)) editors.set(root, new MaskEditor(root));
   const editor = editors.get(root);
   editor.tell = (cells, stroke) => setTriggerValue("draw", [cells, stroke]);
   editor.receive(data);
-}
+});
 
 class MaskEditor {
   constructor(root) {

@@ -2,14 +2,14 @@
 
 const tables = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   const root = parentElement.querySelector(".model-table");
   if (!tables.has(root)) tables.set(root, new ModelTable(root));
   const table = tables.get(root);
   table.tell = (act, name) => setTriggerValue("act", [act, name]);
   applyTheme(root);
   table.receive(unpack(data).head);
-}
+});
 
 class ModelTable {
   constructor(root) {

@@ -3,14 +3,14 @@
 const STEP_MILLISECONDS = 60; // of playing: a token further each time
 const explorers = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   const root = parentElement.querySelector(".rotary");
   if (!explorers.has(root)) explorers.set(root, new RotaryPairs(root));
   const explorer = explorers.get(root);
   explorer.tell = (event) => setTriggerValue("move", event);
   explorer.receive(data);
   return () => explorer.pause();
-}
+});
 
 class RotaryPairs {
   constructor(root) {

@@ -2,7 +2,7 @@
 // configuration names: set that, press the button. The page's colours go in, or a picture taken on a dark
 // page would be white text on nothing.
 
-export default function ({ data, parentElement }) {
+export default inOrder(({ data, parentElement }) => {
   const status = parentElement.querySelector("[role=status]");
   for (const button of parentElement.querySelectorAll("button")) {
     button.onclick = () => {
@@ -10,7 +10,7 @@ export default function ({ data, parentElement }) {
       status.textContent = pressed ? "" : "The plot is still being drawn: try again in a moment.";
     };
   }
-}
+});
 
 function pressCamera(chart, filename, button) {
   const plot = document.querySelector(`.st-key-${chart} .js-plotly-plot`);

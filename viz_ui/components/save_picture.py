@@ -13,7 +13,10 @@ _HTML = """
 """
 
 _save_picture = st.components.v2.component(
-    "viz.save_picture", html=_HTML, css=read_assets("save_picture.css"), js=read_assets("save_picture.js")
+    "viz.save_picture",
+    html=_HTML,
+    css=read_assets("save_picture.css"),
+    js=read_assets("shared.js", "save_picture.js"),
 )
 
 

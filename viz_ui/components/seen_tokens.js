@@ -2,13 +2,13 @@
 
 const lists = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   const root = parentElement.querySelector(".seen-tokens");
   if (!lists.has(root)) lists.set(root, new SeenTokens(root));
   const list = lists.get(root);
   list.tell = (token) => setTriggerValue("pick", token);
   list.update(data);
-}
+});
 
 class SeenTokens {
   constructor(root) {

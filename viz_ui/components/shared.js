@@ -14,11 +14,36 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** A mount that draws the newest data. Streamlit calls it with every run's, and while the script is still on its way the
+ *  calls wait for it and come in any order. One that a newer one had overtaken is taken back at once. */
+function inOrder(mount) {
+  const known = new WeakMap(); // of each parent element: the calls that were not taken back, and how many stayed so
+  return (call) => {
+    const { parentElement } = call;
+    if (!known.has(parentElement)) known.set(parentElement, { calls: [], stayed: 0 });
+    const state = known.get(parentElement), { calls } = state;
+    calls.push(call);
+    const unmount = mount(call);
+    setTimeout(() => {
+      const place = calls.indexOf(call);
+      if (place < 0) return;
+      state.stayed += 1;
+      calls.splice(0, place);
+    });
+    return () => {
+      const drawn = calls.at(-1) === call, place = calls.indexOf(call);
+      if (place >= 0) calls.splice(place, 1);
+      if (!calls.length) unmount?.();
+      else if (drawn && state.stayed < 2) mount(calls.at(-1)); // later a newer one is sure to follow
+    };
+  };
+}
+
 /** A mount that keeps one object of `Kind` for each element of the class: it receives every run's data, tells by
- *  `send`, and ends with its element. Streamlit also unmounts, and mounts again on the same element: that is no end. */
+ *  `send`, and ends with its element. To be unmounted while the element stays is no end. */
 function living(Kind, selector) {
   const alive = new WeakMap();
-  return ({ data, parentElement, setTriggerValue }) => {
+  return inOrder(({ data, parentElement, setTriggerValue }) => {
     const root = parentElement.querySelector(selector);
     if (!alive.has(root)) alive.set(root, new Kind(root));
     const one = alive.get(root);
@@ -29,7 +54,7 @@ function living(Kind, selector) {
         if (!root.isConnected && alive.delete(root)) one.end();
       });
     };
-  };
+  });
 }
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);

@@ -2,13 +2,13 @@
 
 const rows = new WeakMap();
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   const root = parentElement.querySelector(".token-order");
   if (!rows.has(root)) rows.set(root, new TokenOrder(root));
   const row = rows.get(root);
   row.tell = (event) => setTriggerValue("move", event);
   row.receive(data);
-}
+});
 
 class TokenOrder {
   constructor(root) {

@@ -3,13 +3,13 @@
 const rows = new WeakMap();
 const NEXT = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity };
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default inOrder(({ data, parentElement, setTriggerValue }) => {
   const root = parentElement.querySelector(".targets");
   if (!rows.has(root)) rows.set(root, new Targets(root));
   const row = rows.get(root);
   row.tell = (event) => setTriggerValue("pick", event);
   row.receive(data);
-}
+});
 
 class Targets {
   constructor(root) {

@@ -53,18 +53,22 @@ def draw(view: View) -> None:
 
 
 def answer(view: View, losses: dict[str, Loss]) -> str:
-    """Which part is missed most, and whether attention alone would do."""
+    """Which part is missed most, and whether attention alone would do.
+
+    A model that guesses worse than blind may well gain by the loss of a part, which says nothing of the part.
+    """
     whole, singles = losses[WHOLE].nats, {name: loss.nats for name, loss in losses.items() if name in PARTS}
     if not singles:
         return "Nothing can be switched off in this model."
+    found = f"The whole model: **{number(whole, 3)}** nats a token. Without " + ", without ".join(
+        f"{name} {number(nats, 3)}" for name, nats in singles.items()
+    )
+    if whole > log(view.model.config.vocab_size):
+        return f"**This text cannot tell:** the whole model guesses it worse than blind. Try another one. {found}."
     worst = max(singles, key=singles.get)
     needed = [name for name, nats in singles.items() if nats > whole + 0.01 and name != "attention"]
     verdict = "**No.**" if needed else "**On this text it looks so:** no other part is missed."
-    return (
-        f"{verdict} The whole model: **{number(whole, 3)}** nats a token. Without "
-        + ", without ".join(f"{name} {number(nats, 3)}" for name, nats in singles.items())
-        + f". Missed most: **{worst}**."
-    )
+    return f"{verdict} {found}. Missed most: **{worst}**."
 
 
 def _read(view: View) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -138,6 +138,8 @@ def test_scores_of_patterns_are_means_over_queries():
     assert np.isnan(pattern_scores(host.trace([1, 2, 3]), 0, 1)["again"])
     both = scores_over_texts(host, PROMPTS, 0, 1)
     assert both[1] == pytest.approx(pattern_scores(host.trace(PROMPTS[1]), 0, 1), nan_ok=True)
+    with pytest.raises(VizError, match="one token"):
+        pattern_scores(host.trace([1]), 0, 1)
 
 
 def test_the_loss_is_torchs():
