@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from viz_ui.sidebar import draw_sidebar
-from viz_ui.state import forget_chosen
+from viz_ui.state import draw_echo, note_widgets_drawn
 
 HERE = Path(__file__).parent
 
@@ -40,10 +40,11 @@ page = st.navigation(
     position="top",
 )
 view = draw_sidebar()
+draw_echo()
 if view is None and page is not models:  # the page Models is where another one can be chosen
     st.title(page.title)
     st.info(st.session_state["problem"], icon=":material/edit:")
 else:
     st.session_state["view"] = view
     page.run()
-forget_chosen()
+note_widgets_drawn()

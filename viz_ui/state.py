@@ -12,10 +12,14 @@ import time
 
 import streamlit as st
 
+from viz_ui import text_in_address
+
 # The browser paints nothing while messages keep coming, so the second run waits until the picture is on screen.
 PAINT_SECONDS = 0.15
 
 NUMBERS = ("layer", "head", "query", "key")
+
+ECHO = "echo"  # the browser's word for how many choices it has heard of, beside `told`, the number that were made
 
 # What numbers in the address look like, those of all pages; a widget that expects a number breaks on "inf". A choice
 # that is always made is one of its options, which the widget sees to, but an empty one it takes for "nothing chosen".
@@ -27,11 +31,13 @@ FORMS = {
     "exact_(rows|columns)": WHOLE,
     "(tile|tile_rows|tile_columns|fast_memory)": WHOLE,
     "(changed|width_[ab]|prefix_[ab]|first_of_.+)": WHOLE,
-    "(hide|live_(layers|heads|width|steps|seed))": WHOLE,
+    "(hide|live_(layers?|heads?|width|steps|seed))": WHOLE,
     "(box_head|cross_layer|cross_head|digit|letter|blank)": WHOLE,
     "(temperature|top_p|threshold)": FRACTION,
+    "live_pasted": text_in_address.FORM,
     "matrix_(row|column)": WHOLE,
     "(shuffle|shift|pair|later)": WHOLE,
+    "(angles|past_.+)": ".+",
     "base": r"[0-9]{1,7}",
     "apart": "-?" + WHOLE,
 }
@@ -78,10 +84,12 @@ def choose(**choices) -> None:
 
     They wait in `chosen` until the sidebar takes them into its widgets (`take_chosen`), because a click inside a
     fragment does not run the sidebar: the picture follows at once, the sidebar and the address right after it
-    (`bring_sidebar_along`).
+    (`bring_sidebar_along`). And they stay there until the browser has them: what it sends of its widgets, it may have
+    sent before it heard.
     """
-    st.session_state.setdefault("chosen", {}).update(choices)
-    st.session_state.sidebar_knows = False
+    state = st.session_state
+    state.chosen = ({} if _is_heard() else state.chosen) | choices
+    state.told = state.get("told", 0) + 1
 
 
 def choose_cell(event: dict) -> None:
@@ -91,31 +99,47 @@ def choose_cell(event: dict) -> None:
 
 def take_chosen() -> None:
     """Give what was chosen to the widgets; runs before them."""
-    st.session_state.update(st.session_state.get("chosen", {}))
-    st.session_state.sidebar_knows = True
+    if not _is_heard():
+        st.session_state.update(st.session_state.chosen)
+        st.session_state[ECHO] = st.session_state.told
 
 
-def forget_chosen(name: str | None = None) -> None:
-    """At the end of a whole run: the widgets have it now. Not earlier, for a run may be cut off by the next click.
+def draw_echo() -> None:
+    """A hidden widget by which the browser gives back the number of the last choice that it has; after the sidebar's.
 
-    With a name: that widget was changed by hand, which is a later choice.
+    Without it, a click and at once another page left the former head on that page and the new one in sidebar and
+    address, for good.
     """
-    if name is not None:
-        st.session_state.get("chosen", {}).pop(name, None)
-    elif st.session_state.get("sidebar_knows"):
-        st.session_state.pop("chosen", None)
+    with st.sidebar.container(key="echo_address"):
+        st.number_input("The choice that the browser knows", 0, key=ECHO)
+
+
+def note_widgets_drawn() -> None:
+    """At the end of a whole run: all widgets were drawn, with what was chosen. Not earlier, for the next click may cut
+    a run off."""
+    st.session_state.drawn_of = st.session_state.get("told", 0)
+
+
+def _sidebar_knows() -> bool:
+    return st.session_state.get(ECHO, 0) == st.session_state.get("told", 0)
+
+
+def _is_heard() -> bool:
+    """Whether the browser has in its widgets what was chosen last, so that what it sends is the later choice."""
+    told = st.session_state.get("told", 0)
+    return _sidebar_knows() and st.session_state.get("drawn_of", 0) == told
 
 
 def bring_sidebar_along() -> None:
     """At the end of a fragment: run the whole app, if the fragment drew a choice that the sidebar does not know."""
-    if not st.session_state.get("sidebar_knows", True):
+    if not _sidebar_knows():
         time.sleep(PAINT_SECONDS)
         st.rerun(scope="app")
 
 
 def chosen_value(name: str):
     """What is chosen now, be it in the widget or by a click that the sidebar does not know yet; None for nothing."""
-    return st.session_state.get("chosen", {}).get(name, st.session_state.get(name))
+    return ({} if _is_heard() else st.session_state.chosen).get(name, st.session_state.get(name))
 
 
 def chosen_number(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Fixtures of all browser tests: `browser`, `serve`, `app_url`, `fresh_app_url`, `page`.
+"""Fixtures of all browser tests: `browser`, `profile`, `serve`, `app_url`, `fresh_app_url`, `page`.
 
 Markers a test may carry: `@pytest.mark.theme("dark")` (default "light"), `@pytest.mark.viewport(900, 900)`
 (default 1400 x 900). Every test in this folder gets the marker `browser`.
@@ -19,7 +19,7 @@ from tests.browser.harness import (
 )
 
 HERE = Path(__file__).parent
-WAIT_MS = 20_000
+WAIT_MS = 40_000
 SERVERS = pytest.StashKey[list]()
 FAILED = pytest.StashKey[bool]()
 
@@ -75,6 +75,15 @@ def browser():
 
 
 @pytest.fixture(scope="session")
+def profile(browser):
+    """One browser profile for the whole session: what a test has loaded, the next finds in its cache."""
+    context = browser.new_context()
+    context.set_default_timeout(WAIT_MS)
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="session")
 def start_server(request, tmp_path_factory):
     """`start_server(script_path, **env)` -> Server; all of them end with the session."""
     servers = request.config.stash.setdefault(SERVERS, [])
@@ -125,15 +134,15 @@ def _marker_arguments(request, name, default):
 
 
 @pytest.fixture
-def page(request, browser, tmp_path_factory):
-    """A page in a browser profile of its own. The test fails when the console or the network had errors."""
+def page(request, profile, tmp_path_factory):
+    """A page of its own. The test fails when the console or the network had errors."""
     if "fresh_app_url" in request.fixturenames:
         request.getfixturevalue("fresh_app_url")  # made before the page, so that its server ends after it
     width, height = _marker_arguments(request, "viewport", (1400, 900))
     (theme,) = _marker_arguments(request, "theme", ("light",))
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
-    context.set_default_timeout(WAIT_MS)
-    page = context.new_page()
+    page = profile.new_page()
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=theme)
     watch = PageWatch(page)
     yield page
     if watch.problems or request.node.stash.get(FAILED, False):
@@ -141,5 +150,5 @@ def page(request, browser, tmp_path_factory):
         path = tmp_path_factory.mktemp("failed") / f"{name}.png"
         page.screenshot(path=path, full_page=True)
         print(f"screenshot of the failed test: {path}")
-    context.close()
+    page.close()
     watch.check()

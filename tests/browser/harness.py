@@ -9,6 +9,9 @@ A test normally writes
         page.get_by_role("button", name="Layer 3, head 5").click()
         expect(page.get_by_text("Layer 3, head 5")).to_be_visible()   # first the result,
         settle(page)                                                  # then rest
+        eventually(lambda: address(page)["layer"], "3")               # and what no `expect` can see
+
+What is read once, right after an action, is read too early on a slow machine: `expect`, or `eventually`.
 """
 
 import os
@@ -22,6 +25,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -33,7 +37,8 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
 ]
 START_SECONDS = 90  # a cold start on two busy cores
-SETTLE_SECONDS = 60
+SETTLE_SECONDS = 120
+EVENTUALLY_SECONDS = 40
 SETTLE_QUIET_MS = 150  # how long a page must stay at rest: a click needs a moment before its run begins
 
 # Runs in the page. Gives "" while the page works, "settled" after a quiet moment, or an exception's text.
@@ -51,6 +56,14 @@ _PAGE_STATE = """
   return performance.now() - window.harnessQuietSince >= quietMs ? 'settled' : '';
 }
 """
+
+
+# Runs in the page: the data-name of the element that has the focus, inside whatever component.
+FOCUSED = """() => {
+  let active = document.activeElement;
+  while (active.shadowRoot) active = active.shadowRoot.activeElement;
+  return active.dataset.name;
+}"""
 
 
 def find_chromium():
@@ -93,16 +106,74 @@ def _rest_state(page):
     )
 
 
+def eventually(read, expected, seconds=EVENTUALLY_SECONDS):
+    """Wait until `read()` gives `expected`: a value, or a function that says whether a value will do; gives the value.
+
+    `read` asks the browser anew each time, and may fail while what it looks at is not there yet. A read that itself
+    asserts gives None. Raises AssertionError with the last value when it is not as expected in time.
+    """
+    good = expected if callable(expected) else lambda value: value == expected
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if good(value := read()):
+                return value
+        except (AssertionError, LookupError, ValueError, TypeError, AttributeError) as error:
+            value = error
+        if time.monotonic() > deadline:
+            raise AssertionError(f"still {value!r} after {seconds} s, not {expected!r}")
+        time.sleep(0.05)
+
+
+def address(page):
+    """The parameters of the address, as the browser has it now (`page.url` is what was last heard of it)."""
+    return {name: value for name, [value] in parse_qs(urlsplit(page.evaluate("location.href")).query).items()}
+
+
+def looks(page):
+    """The page in both themes, wide and 900 pixels wide, one after the other; gives the words for each.
+
+    A page opened anew in each of them would show the same for four times the price.
+    """
+    for theme, is_its_own in (("light", lambda red: red > 200), ("dark", lambda red: red < 60)):
+        page.emulate_media(color_scheme=theme)
+        eventually(lambda: background(page)[0], is_its_own)
+        for width in (1400, 900):
+            page.set_viewport_size({"width": width, "height": 900})
+            settle(page)
+            yield f"{theme}, {width} pixels"
+
+
+def background(page):
+    """Red, green and blue (0 to 255) of the app's background as it is painted."""
+    colour = page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor")
+    return [int(number) for number in re.findall(r"\d+", colour)[:3]]
+
+
 def nothing_sticks_out(page, parts, look, least=1):
     """The page does not scroll sideways, and no element of the selector `parts` (so many at least) goes past it."""
-    wide = page.evaluate(
-        """() => { const main = document.querySelector('[data-testid="stMain"]');
-             return [main.scrollWidth, main.clientWidth]; }"""
-    )
-    assert wide[0] <= wide[1], f"{look}: the page scrolls sideways"
-    right = page.locator(parts).evaluate_all("parts => parts.map(part => part.getBoundingClientRect().right)")
-    assert len(right) >= least
-    assert max(right, default=0) <= page.viewport_size["width"]
+
+    def look_at_it():
+        wide, window = page.get_by_test_id("stMain").evaluate("main => [main.scrollWidth, main.clientWidth]")
+        assert wide <= window, f"{look}: the page scrolls sideways, {wide} > {window} pixels"
+        right = page.locator(parts).evaluate_all("parts => parts.map(part => part.getBoundingClientRect().right)")
+        assert len(right) >= least, f"{look}: {len(right)} parts, not {least}"
+        assert max(right, default=0) <= page.viewport_size["width"], f"{look}: a part ends at {max(right)}"
+
+    eventually(look_at_it, None, seconds=5)
+
+
+def on_first_screen(page, *parts):
+    """Of each selector in `parts`, the first element ends inside the window; nothing was scrolled."""
+    width, height = page.viewport_size["width"], page.viewport_size["height"]
+
+    def look_at_it(part):
+        box = page.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= height, f"{part} ends {box['y'] + box['height']} pixels down"
+        assert box["x"] + box["width"] <= width, f"{part} ends {box['x'] + box['width']} pixels to the right"
+
+    for part in parts:
+        eventually(lambda part=part: look_at_it(part), None, seconds=5)
 
 
 def open_page(page, url):

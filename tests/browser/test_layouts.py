@@ -1,13 +1,13 @@
 """The page Layouts in a real browser: boxes, heads and words that are clicked, the keyboard, links, both themes."""
 
 import re
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
 from tests import translated
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LONG = ("The king and the queen had a daughter who was as beautiful as the day. " * 13)[:900]
@@ -16,10 +16,6 @@ SECTIONS = ("Side by side", "Norms through depth", "Cross-attention", "Fill in t
 
 def link(base, section=SECTIONS[0], **choices):
     return f"{base}/layouts?{urlencode({'model': 'tiny-gpt', 'prompt': PROMPT, 'layouts': section} | choices)}"
-
-
-def address(page):
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def box(page, name):
@@ -46,18 +42,14 @@ def test_boxes_stand_apart_on_the_first_screen_and_open_their_tensors(page, app_
     box(page, name).click()
     expect(page.locator("[data-panel='weights']")).to_contain_text(name.replace(" ", " · "))
     settle(page)
-    assert address(page)["box"] == name
+    eventually(lambda: address(page)["box"], name)
     expect(box(page, name)).to_have_attribute("aria-pressed", "true")
     box(page, name).focus()
     page.keyboard.press("ArrowDown")  # the feed-forward half below
     page.keyboard.press("Enter")
     expect(page.locator("[data-panel='out']")).to_contain_text("decoder.blocks.1.ffn.out")
     settle(page)
-    focused = page.evaluate(
-        "() => { let a = document.activeElement; while (a.shadowRoot) a = a.shadowRoot.activeElement;"
-        " return a.dataset.name; }"
-    )
-    assert focused == "tiny-seq2seq decoder.blocks.1.ffn.out"  # a new run takes nobody's place away
+    eventually(lambda: page.evaluate(FOCUSED), "tiny-seq2seq decoder.blocks.1.ffn.out")  # a run takes no place away
 
 
 def test_a_link_on_a_fresh_server_restores_date_head_and_cell_and_clicks_go_on(fresh_app_url, page):
@@ -73,12 +65,12 @@ def test_a_link_on_a_fresh_server_restores_date_head_and_cell_and_clicks_go_on(f
     page.get_by_role("menuitem", name="5/3/24 (UK)").click()
     expect(page.get_by_role("heading", name="→ 2024-03-05")).to_be_visible()
     settle(page)
-    assert address(page)["source"] == "5/3/24 (UK)"
+    eventually(lambda: address(page)["source"], "5/3/24 (UK)")
     page.get_by_role("button", name=re.compile("^Layer 1, head 2")).focus()
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("button", name=re.compile("^Layer 1, head 1"))).to_have_attribute("aria-pressed", "true")
     settle(page)
-    assert (address(page)["cross_layer"], address(page)["cross_head"]) == ("1", "1")
+    eventually(lambda: [address(page)[name] for name in ("cross_layer", "cross_head")], ["1", "1"])
 
 
 def test_a_clicked_word_is_left_out_for_both_models(page, app_url):
@@ -89,7 +81,7 @@ def test_a_clicked_word_is_left_out_for_both_models(page, app_url):
     expect(word).to_have_attribute("aria-pressed", "true")
     expect(page.get_by_role("button", name=re.compile("^tiny-bert: token 6, "))).to_have_class(re.compile("blank"))
     settle(page)
-    assert address(page)["blank"] == "6"
+    eventually(lambda: address(page)["blank"], "6")
     word.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
@@ -97,18 +89,16 @@ def test_a_clicked_word_is_left_out_for_both_models(page, app_url):
         "aria-pressed", "true"
     )
     settle(page)
-    assert address(page)["blank"] == "5"
+    eventually(lambda: address(page)["blank"], "5")
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize(
-    ("look", "prompt"),
-    [
-        pytest.param("dark wide", LONG, marks=pytest.mark.theme("dark")),
-        pytest.param("light narrow", PROMPT, marks=pytest.mark.viewport(900, 900)),
-    ],
-)
-def test_nothing_sticks_out_of_the_page(page, app_url, section, prompt, look):
-    open_page(page, link(app_url, section, prompt=prompt))
-    parts = {SECTIONS[0]: ".layout, .box", SECTIONS[1]: ".js-plotly-plot", SECTIONS[2]: "[data-panel]"}
-    nothing_sticks_out(page, parts.get(section, ".row, .js-plotly-plot"), look, least=3)
+@pytest.mark.parametrize("prompt", [PROMPT, LONG], ids=["short", "200 tokens"])
+def test_nothing_sticks_out_of_any_section(page, app_url, prompt):
+    open_page(page, link(app_url, prompt=prompt))
+    parts = (".layout, .box", ".js-plotly-plot", "[data-panel]", ".row, .js-plotly-plot")
+    for section, drawn in zip(SECTIONS, parts, strict=True):
+        page.get_by_role("radio", name=section).click()
+        eventually(lambda drawn=drawn: page.locator(drawn).count(), lambda count: count >= 3)
+        settle(page)
+        for look in looks(page):
+            nothing_sticks_out(page, drawn, f"{section}, {look}", least=3)

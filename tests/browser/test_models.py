@@ -1,12 +1,11 @@
 """The page Models as a reader uses it: a model fetched from a Hub of our own, looked at, removed."""
 
 import os
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import address, eventually, nothing_sticks_out, open_page, settle
 from tests.viz_model.fetching import servers
 from tests.viz_model.tokenizers import small_tokenizer
 
@@ -80,7 +79,7 @@ def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_
     expect(row(page, NAME)).to_have_attribute("aria-current", "true")
     settle(page)
     expect(page.get_by_role("combobox", name="Model")).to_have_value(NAME)
-    assert parse_qs(urlsplit(page.url).query)["model"] == [NAME]
+    eventually(lambda: address(page)["model"], NAME)
 
     remove = row(page, NAME).get_by_role("button", name="Remove")
     remove.click()
@@ -98,7 +97,7 @@ def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_
     box.press("Enter")
     expect(row(page, folder)).to_have_attribute("aria-current", "true")
     settle(page)
-    assert parse_qs(urlsplit(page.url).query)["model"] == [folder]
+    eventually(lambda: address(page)["model"], folder)
     row(page, folder).get_by_role("button", name="Close").click()
     expect(row(page, folder)).to_have_count(0)
     expect(row(page, "tiny-gpt")).to_have_attribute("aria-current", "true")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import REPOSITORY, open_page, settle
+from tests.browser.harness import REPOSITORY, eventually, open_page, settle
 from tests.browser.panels_app import WIDTH, attention, labels
 from viz_ui.colours import diverging_lut, sequential_lut
 
@@ -79,7 +79,7 @@ def expected_colours(values, lut, low, high):
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.theme("dark"))])
-def test_each_permitted_cell_has_the_colour_of_its_value(head, theme):
+def test_each_permitted_cell_has_the_colour_of_its_value_and_masked_ones_are_hatched(head, theme):
     scaled = RAW.astype(np.float64) / np.sqrt(WIDTH)
     pictures = {
         "q": (Q, diverging_lut(), np.abs(Q).max(), None),
@@ -95,10 +95,6 @@ def test_each_permitted_cell_has_the_colour_of_its_value(head, theme):
         permitted = np.ones(values.shape, bool) if mask is None else mask
         wanted = expected_colours(values, lut, low, high)[permitted]
         np.testing.assert_array_equal(corner[permitted][:, :3], wanted, err_msg=f"{name}, {theme}")
-
-
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.theme("dark"))])
-def test_masked_cells_are_hatched_in_no_colour_of_a_scale(head, theme):
     image = pixels(head, "weights")
     for row, column in np.argwhere(~MASK):
         colours = np.unique(image[row, column, :, :, :3].reshape(-1, 3), axis=0)
@@ -113,38 +109,35 @@ def test_masked_cells_are_hatched_in_no_colour_of_a_scale(head, theme):
 
 def test_the_tooltip_names_row_and_column_and_says_the_number(head):
     tooltip = head.get_by_role("tooltip")
+    lines = tooltip.locator("div")
     for name, values, second in (("raw", RAW, "key"), ("q", Q, "feature"), ("weights", WEIGHTS, "key")):
         hover(head, name, 5, 1)
-        lines = tooltip.locator("div").all_inner_texts()
-        assert lines[0] == f"query {NAMES[5]}"
-        assert lines[1] == (f"key {NAMES[1]}" if second == "key" else "feature 1")
-        assert number(lines[2]) == pytest.approx(values[5, 1], rel=5e-4)
+        expect(lines.nth(0)).to_have_text(f"query {NAMES[5]}")
+        expect(lines.nth(1)).to_have_text(f"key {NAMES[1]}" if second == "key" else "feature 1")
+        eventually(lambda: number(lines.nth(2).inner_text()), pytest.approx(values[5, 1], rel=5e-4))
         box = tooltip.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 1400
     hover(head, "scores", 1, 3)
-    assert tooltip.locator("div").all_inner_texts()[2] == "masked (−∞)"
+    expect(lines.nth(2)).to_have_text("masked (−∞)")
     head.mouse.move(2, 2)
     expect(tooltip).to_be_hidden()
 
 
-def test_pointing_at_a_cell_shows_its_query_and_key_everywhere(head):
+def test_pointing_at_a_cell_shows_its_query_key_or_feature_everywhere(head):
     hover(head, "weights", 5, 1)
-    marks = {name: [framed(head, name, "hovered", axis) for axis in ("row", "column")]
-             for name in ("q", "k", "raw", "scores", "weights")}  # fmt: skip
-    assert marks == {"q": [5, None], "k": [1, None], "raw": [5, 1], "scores": [5, 1], "weights": [5, 1]}
-    assert [framed(head, "raw", "selected", axis) for axis in ("row", "column")] == [4, 2]
+    marks = {"q": [5, None], "k": [1, None], "raw": [5, 1], "scores": [5, 1], "weights": [5, 1]}
+    for name, expected in marks.items():
+        eventually(lambda name=name: [framed(head, name, "hovered", axis) for axis in ("row", "column")], expected)
+    eventually(lambda: [framed(head, "raw", "selected", axis) for axis in ("row", "column")], [4, 2])
     expect(panel(head, "bars").locator(".caption")).to_contain_text(f"query {NAMES[5]}")
     expect(panel(head, "bars").locator(".row.hovered .token")).to_have_text(NAMES[1])
     head.mouse.move(2, 2)
-    assert framed(head, "raw", "hovered", "row") is None
+    eventually(lambda: framed(head, "raw", "hovered", "row"), None)
     expect(panel(head, "bars").locator(".caption")).to_contain_text(f"query {NAMES[4]}")
-
-
-def test_the_same_feature_is_shown_in_q_and_k(head):
-    hover(head, "q", 5, 3)
-    assert framed(head, "k", "hovered", "column") == 3
-    assert framed(head, "k", "hovered", "row") is None
+    hover(head, "q", 5, 3)  # the same feature in both
+    eventually(lambda: framed(head, "k", "hovered", "column"), 3)
+    eventually(lambda: framed(head, "k", "hovered", "row"), None)
 
 
 def test_a_click_selects_in_all_panels_and_reaches_python(head):
@@ -152,17 +145,22 @@ def test_a_click_selects_in_all_panels_and_reaches_python(head):
     expect(head.get_by_text(re.compile('^event {"'))).to_be_visible()
     settle(head)
     assert event(head) == {"panel": "scores", "row": 3, "column": 1, "query": 3, "key": 1}
-    assert [framed(head, "k", "selected", "row"), framed(head, "q", "selected", "row")] == [1, 3]
+    eventually(lambda: [framed(head, "k", "selected", "row"), framed(head, "q", "selected", "row")], [1, 3])
     cells(head, "k").click(position=place(head, "k", 5, 0))
     expect(head.get_by_text('"panel": "k"')).to_be_visible()
+    settle(head)
     assert event(head) == {"panel": "k", "row": 5, "column": 0, "query": None, "key": 5}
-    assert [framed(head, "raw", "selected", axis) for axis in ("row", "column")] == [3, 5]
+    eventually(lambda: [framed(head, "raw", "selected", axis) for axis in ("row", "column")], [3, 5])
 
 
-def test_a_click_on_a_row_label_selects_the_row_alone(head):
+def test_a_row_label_selects_the_row_alone_and_the_tool_button_asks_for_plotly(head):
     panel(head, "raw").locator(".labels.rows .label").nth(1).click(force=True)
     expect(head.get_by_text('"panel": "raw"')).to_be_visible()
     assert event(head) == {"panel": "raw", "row": 1, "column": None, "query": 1, "key": None}
+    settle(head)
+    head.get_by_role("button", name="Open QKᵀ/√D + M as Plotly heatmap").click()
+    expect(head.get_by_text('"panel": "scores"')).to_be_visible()
+    assert event(head) == {"panel": "scores"}
 
 
 def test_the_keyboard_moves_picks_and_goes_back(head):
@@ -171,14 +169,14 @@ def test_the_keyboard_moves_picks_and_goes_back(head):
     grid.focus()
     for key in ("ArrowDown", "ArrowLeft"):
         head.keyboard.press(key)
-    assert [framed(head, "weights", "hovered", axis) for axis in ("row", "column")] == [5, 1]
-    spoken = head.locator("[aria-live]").inner_text()
-    assert f"query {NAMES[5]}, key {NAMES[1]}" in spoken
-    assert number(spoken.rpartition(", ")[2]) == pytest.approx(WEIGHTS[5, 1], rel=5e-4)
+    eventually(lambda: [framed(head, "weights", "hovered", axis) for axis in ("row", "column")], [5, 1])
+    spoken = head.locator("[aria-live]")
+    expect(spoken).to_contain_text(f"query {NAMES[5]}, key {NAMES[1]}")
+    eventually(lambda: number(spoken.inner_text().rpartition(", ")[2]), pytest.approx(WEIGHTS[5, 1], rel=5e-4))
     head.keyboard.press("End")
-    assert framed(head, "weights", "hovered", "column") == 5
+    eventually(lambda: framed(head, "weights", "hovered", "column"), 5)
     head.keyboard.press("PageUp")
-    assert framed(head, "weights", "hovered", "row") == 0
+    eventually(lambda: framed(head, "weights", "hovered", "row"), 0)
     head.keyboard.press("Control+Home")
     head.keyboard.press("ArrowUp")  # stays at the edge
     head.keyboard.press("ArrowDown")
@@ -187,16 +185,10 @@ def test_the_keyboard_moves_picks_and_goes_back(head):
     assert event(head) == {"panel": "weights", "row": 1, "column": 0, "query": 1, "key": 0}
     settle(head)
     head.keyboard.press("ArrowDown")
-    assert framed(head, "raw", "hovered", "row") == 2
+    eventually(lambda: framed(head, "raw", "hovered", "row"), 2)
     head.keyboard.press("Escape")
-    assert framed(head, "raw", "hovered", "row") is None
-    assert framed(head, "raw", "selected", "row") == 1
-
-
-def test_the_tool_button_asks_for_plotly(head):
-    head.get_by_role("button", name="Open QKᵀ/√D + M as Plotly heatmap").click()
-    expect(head.get_by_text('"panel": "scores"')).to_be_visible()
-    assert event(head) == {"panel": "scores"}
+    eventually(lambda: framed(head, "raw", "hovered", "row"), None)
+    eventually(lambda: framed(head, "raw", "selected", "row"), 1)
 
 
 def bars(page):
@@ -221,15 +213,15 @@ def test_bars_show_the_row_and_sort(head):
     assert widths == pytest.approx(np.where(MASK[4], WEIGHTS[4], 0), abs=0.01)  # the largest weight is 1
     head.get_by_role("button", name="by value").click()
     order = sorted(range(5), key=lambda j: -WEIGHTS[4, j])
-    assert [label for label, _ in bars(head)] == [NAMES[j] for j in (*order, 5)]
+    eventually(lambda: [label for label, _ in bars(head)], [NAMES[j] for j in (*order, 5)])
     expect(panel(head, "bars").locator(".caption")).to_contain_text("sum 1.000")
 
 
 def test_a_bar_points_at_its_key_and_picks_it(head):
     row = panel(head, "bars").get_by_role("option").nth(3)
     row.hover()
-    assert framed(head, "weights", "hovered", "column") == 3
-    assert framed(head, "k", "hovered", "row") == 3
+    eventually(lambda: framed(head, "weights", "hovered", "column"), 3)
+    eventually(lambda: framed(head, "k", "hovered", "row"), 3)
     row.click()
     expect(head.get_by_text('"panel": "bars"')).to_be_visible()
     assert event(head) == {"panel": "bars", "row": 4, "column": 3, "query": 4, "key": 3}
@@ -252,6 +244,11 @@ def line_ink(page):
     return ink.reshape(2, TOKENS, -1).max(2)
 
 
+def has_ink(page, expected):
+    """Whether a line begins or ends at each of the queries and keys."""
+    eventually(lambda: np.testing.assert_array_equal(line_ink(page) > 0, expected), None)
+
+
 def test_lines_at_rest_are_those_of_at_least_a_hundredth(head):
     assert (line_ink(head)[0] > 0).all()  # every query attends to something
     np.testing.assert_array_equal(line_ink(head)[1] > 0, (np.where(MASK, WEIGHTS, 0) >= 0.01).any(0))
@@ -262,16 +259,18 @@ def test_a_token_pointed_at_shows_its_lines_and_weights_alone(head):
     lines = panel(head, "lines")
     queries, keys = (lines.locator(f".{side}-side .row") for side in ("query", "key"))
     queries.nth(2).hover()
+    expect(keys.locator(".number").nth(3)).to_have_text("masked")
     texts = keys.locator(".number").all_inner_texts()
     assert [float(text) for text in texts[:3]] == pytest.approx(WEIGHTS[2, :3], abs=5.1e-4)
     assert texts[3:] == ["masked"] * 3
-    np.testing.assert_array_equal(line_ink(head) > 0, [np.arange(6) == 2, np.arange(6) < 3])
-    assert framed(head, "weights", "hovered", "row") == 2
+    has_ink(head, [np.arange(6) == 2, np.arange(6) < 3])
+    eventually(lambda: framed(head, "weights", "hovered", "row"), 2)
     keys.nth(4).hover()  # who reads it
+    expect(queries.locator(".number").nth(3)).to_have_text("masked")
     texts = queries.locator(".number").all_inner_texts()
     assert [float(text) for text in texts[4:]] == pytest.approx(WEIGHTS[4:, 4], abs=5.1e-4)
     assert texts[:4] == ["masked"] * 4
-    assert framed(head, "weights", "hovered", "column") == 4
+    eventually(lambda: framed(head, "weights", "hovered", "column"), 4)
 
 
 def test_lines_of_scores_are_on_their_scale_and_show_the_sign(page, app):
@@ -279,9 +278,9 @@ def test_lines_of_scores_are_on_their_scale_and_show_the_sign(page, app):
     lines = panel(page, "lines")
     expect(lines).to_contain_text("red above 0 and blue below")
     lines.locator(".query-side .row").nth(2).hover()
-    texts = lines.locator(".key-side .row .number").all_inner_texts()
-    assert [number(text) for text in texts] == pytest.approx(RAW[2], rel=6e-3)
-    assert (line_ink(page)[1] > 0).all()  # of scores nothing is masked, and a negative one has its line
+    numbers = lines.locator(".key-side .row .number")
+    eventually(lambda: [number(text) for text in numbers.all_inner_texts()], pytest.approx(RAW[2], rel=6e-3))
+    eventually(lambda: (line_ink(page)[1] > 0).all(), True)  # nothing is masked, a negative one has its line
     hues = lines.locator("canvas").evaluate(
         """canvas => { const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
              let red = 0, blue = 0;
@@ -298,19 +297,18 @@ def test_a_click_on_a_token_pins_its_lines_and_a_second_lets_go(head):
     assert event(head) == {"panel": "lines", "row": 0, "column": None, "query": 0, "key": None}
     settle(head)
     head.mouse.move(2, 2)
-    only_first = [np.arange(6) == 0, np.arange(6) == 0]
-    np.testing.assert_array_equal(line_ink(head) > 0, only_first)
+    has_ink(head, [np.arange(6) == 0, np.arange(6) == 0])
     expect(panel(head, "lines").locator(".caption")).to_contain_text("pinned")
     query.click()
     head.mouse.move(2, 2)
-    assert (line_ink(head)[0] > 0).all()
+    eventually(lambda: (line_ink(head)[0] > 0).all(), True)
     query.click()
     head.keyboard.press("Escape")
     head.mouse.move(2, 2)
-    assert (line_ink(head)[0] > 0).all()
+    eventually(lambda: (line_ink(head)[0] > 0).all(), True)
 
 
-def test_labels_are_shown_as_they_are(head):
+def test_labels_are_shown_as_they_are_and_every_colour_bar_has_its_own_numbers(head):
     for axis in ("rows", "columns"):
         texts = panel(head, "raw").locator(f".labels.{axis} .label").all_text_contents()
         assert texts == NAMES  # equal tokens apart, <b> and *a* as text
@@ -323,8 +321,6 @@ def test_labels_are_shown_as_they_are(head):
     )
     assert number_left < word_left  # the index stays left of a right-to-left token
 
-
-def test_every_matrix_has_its_own_numbers_at_its_colour_bar(head):
     ends = panel(head, "raw").locator(".ends span").all_inner_texts()
     assert [number(text) for text in ends] == pytest.approx([-np.abs(RAW).max(), 0, np.abs(RAW).max()], rel=5e-3)
     assert panel(head, "weights").locator(".ends span").all_inner_texts() == ["0", "0.5", "1"]
@@ -333,7 +329,7 @@ def test_every_matrix_has_its_own_numbers_at_its_colour_bar(head):
 def test_a_query_with_nothing_to_attend_to_is_said(page, app):
     open_page(page, f"{app}/?empty=4")
     expect(panel(page, "bars")).to_contain_text("This query may attend to nothing: all weights are 0.")
-    assert {text for _, text in bars(page)} == {"masked"}
+    eventually(lambda: {text for _, text in bars(page)}, {"masked"})
     hover(page, "weights", 4, 0)
     expect(page.get_by_role("tooltip")).to_contain_text("masked (−∞), so weight 0")
     hover(page, "weights", 3, 0)
@@ -346,7 +342,7 @@ def test_one_token(page, app):
     assert [(label, number(text)) for label, text in bars(page)] == [(NAMES[0], 1)]
     panel(page, "weights").get_by_role("application").focus()
     page.keyboard.press("ArrowRight")
-    assert framed(page, "weights", "hovered", "column") == 0
+    eventually(lambda: framed(page, "weights", "hovered", "column"), 0)
 
 
 @pytest.mark.viewport(900, 900)
@@ -376,18 +372,22 @@ def test_two_hundred_tokens_fit_a_narrow_window(page, app):
 
 
 def next_head(page):
+    """Milliseconds that its painting took."""
+    last_painted = "(({ startTime, duration }) => [startTime, duration])(performance.getEntriesByName('viz.panels')[0])"
+    before = page.evaluate(last_painted)
     page.get_by_test_id("stNumberInputStepUp").click()
+    eventually(lambda: page.evaluate(last_painted), lambda now: now[0] > before[0])
     settle(page)
-    return page.evaluate("performance.getEntriesByName('viz.panels').at(-1).duration")
+    return page.evaluate(last_painted)[1]
 
 
 def test_another_head_repaints_the_same_elements(head):
     cells(head, "weights").evaluate("canvas => { canvas.mark = 'kept'; }")
     next_head(head)
-    assert cells(head, "weights").evaluate("canvas => canvas.mark") == "kept"
     *_, weights = attention(TOKENS, seed=1)
-    corner = pixels(head, "weights")[:, :, 2, 2, :3]
-    np.testing.assert_array_equal(corner[MASK], expected_colours(weights, sequential_lut(), 0, 1)[MASK])
+    expected = expected_colours(weights, sequential_lut(), 0, 1)[MASK]
+    eventually(lambda: np.testing.assert_array_equal(pixels(head, "weights")[:, :, 2, 2, :3][MASK], expected), None)
+    assert cells(head, "weights").evaluate("canvas => canvas.mark") == "kept"
 
 
 @pytest.mark.parametrize(("tokens", "budget_ms"), [(64, 15), (256, 60)])

@@ -1,7 +1,7 @@
 """The page Quantization as a reader uses it: a weight chosen, a head chosen, schemes compared, in both themes."""
 
 import re
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import bitsandbytes.functional as bitsandbytes
 import pytest
@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER = 1
@@ -19,10 +19,6 @@ PARTS = "[data-panel], .head-grid, [data-testid='stPlotlyChart'], [data-testid='
 def link(base, **choices):
     chosen = {"model": "tiny-gpt", "prompt": PROMPT, "layer": LAYER, "head": 5, "query": 9, "key": 4} | choices
     return f"{base}/quantization?{urlencode(chosen)}"
-
-
-def address(page):
-    return {name: value for name, [value] in parse_qs(urlsplit(page.url).query).items()}
 
 
 def cells(page, panel="codes"):
@@ -43,7 +39,7 @@ def formulas(page):
 @pytest.mark.viewport(1280, 720)
 def test_a_weight_is_chosen_and_its_link_restores_it(page, app_url):
     open_page(page, link(app_url, matrix="attn.key"))
-    assert cells(page).bounding_box()["y"] + cells(page).bounding_box()["height"] < 720
+    on_first_screen(page, "[data-panel='codes'] canvas.cells")
     click_cell(page, 5, 40)
     expect(page.locator("annotation", has_text="w_{5,40}").first).to_be_attached()
     settle(page)
@@ -58,18 +54,17 @@ def test_a_weight_is_chosen_and_its_link_restores_it(page, app_url):
     matrix = vm.load("tiny-gpt").transformer.get_parameter(f"blocks.{LAYER}.attn.key.weight").detach()
     packed, state = bitsandbytes.quantize_4bit(matrix, None, None, 64, True, "nf4")
     code = int(torch.stack((packed >> 4, packed & 15), -1).view(matrix.shape)[6, 41])
+    eventually(lambda: formulas(page)["nearest level"].endswith(f"code }} {code}"), True)
     found = formulas(page)
-    assert found["nearest level"].endswith(f"code }} {code}")
     lost = (bitsandbytes.dequantize_4bit(packed, state) - matrix)[6, 41].item()
     assert float(found["lost"].rpartition("= ")[2]) == pytest.approx(lost, rel=0.05, abs=1e-4)
     page.get_by_role("radio", name="int8", exact=True).click()
     expect(page.get_by_text("255 levels").first).to_be_visible()
     settle(page)
-    found = formulas(page)
-    assert found["weight"] == f"w_{{6,41}} = {matrix[6, 41].item():.4g}"
+    eventually(lambda: formulas(page)["weight"], f"w_{{6,41}} = {matrix[6, 41].item():.4g}")
     page.goto("about:blank")
     open_page(page, link(app_url, **{name: there[name] for name in ("matrix", "matrix_row", "matrix_column")}))
-    assert formulas(page)["nearest level"].endswith(f"code }} {code}")
+    eventually(lambda: formulas(page)["nearest level"].endswith(f"code }} {code}"), True)
 
 
 @pytest.mark.theme("dark")
@@ -83,23 +78,22 @@ def test_a_head_is_chosen_and_nothing_sticks_out_of_any_section(page, app_url):
     page.get_by_role("button", name=re.compile("^Layer 3, head 2")).click()
     expect(page.locator("[data-panel='before']")).to_contain_text("layer 3, head 2")
     settle(page)
-    assert (address(page)["layer"], address(page)["head"]) == ("3", "2")
+    eventually(lambda: [address(page)[name] for name in ("layer", "head")], ["3", "2"])
     nothing_sticks_out(page, PARTS, "what they do, dark narrow", least=4)
     page.get_by_role("radio", name="Three things").click()
     expect(page.get_by_role("columnheader", name="FlashAttention")).to_be_visible()
     settle(page)
     nothing_sticks_out(page, PARTS, "three things, dark narrow")
-    assert address(page)["quantization"] == "Three things"
+    eventually(lambda: address(page)["quantization"], "Three things")
 
 
 @pytest.mark.viewport(1280, 720)
 def test_the_table_is_on_the_first_screen_of_a_projector(page, app_url):
     open_page(page, link(app_url, quantization="Three things"))
-    box = page.locator("table").bounding_box()
-    assert box["y"] + box["height"] <= 720
+    on_first_screen(page, "table")
     nothing_sticks_out(page, PARTS, "three things, light")
     page.get_by_role("spinbutton", name="Tokens to write").fill("2")
     page.keyboard.press("Enter")
     expect(page.get_by_role("cell", name="2 of 2").first).to_be_visible()
     settle(page)
-    assert address(page)["written"] == "2"
+    eventually(lambda: address(page)["written"], "2")

@@ -5,13 +5,12 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
-import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect
 from safetensors.torch import load_file
 
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.browser.harness import nothing_sticks_out, on_first_screen, open_page, settle
 from tests.two_stacks import ids, marian_of
 
 SOURCE, TRANSLATION = "Friday, 3 May 2024", "2024-05-03"
@@ -45,9 +44,9 @@ def test_a_generation_reads_the_fixed_keys_of_the_source(page, app_url):
         page.get_by_role("slider", name=re.compile("[Ss]tep")).fill(str(step))
         expect(page.locator(".generation .place")).to_have_text(f"step {step} of 10")
         key = weights[step].argmax()
-        said = page.locator(".generation .strips .legend").inner_text()
-        assert f"{weights[step].max():.3f}"[:4] in said
-        assert f"“{key} {SOURCE[key].replace(' ', '·')}”" in said
+        said = page.locator(".generation .strips .legend")
+        expect(said).to_contain_text(f"{weights[step].max():.3f}"[:4])
+        expect(said).to_contain_text(f"“{key} {SOURCE[key].replace(' ', '·')}”")
         expect(canvas).to_have_attribute("data-columns", str(len(SOURCE)))  # from the first step to the last
     settle(page)
 
@@ -66,7 +65,7 @@ def test_a_cell_between_two_texts_is_closed_by_hand(page, app_url):
     page.keyboard.press("Space")
     expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells open").first).to_be_visible()
     settle(page)
-    assert re.search(r"cells_b=11x18\.", page.url)
+    expect(page).to_have_url(re.compile(r"cells_b=11x18\."))
     page.reload()
     settle(page)
     expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells open").first).to_be_visible()
@@ -92,18 +91,16 @@ def test_the_decoder_s_block_and_its_memory(page, app_url):
 @pytest.mark.viewport(1280, 720)
 def test_another_attention_is_chosen_and_kept_in_the_address(page, app_url):
     open_page(page, link(app_url, ""))
-    picture = page.locator("[data-panel='weights'] canvas.cells")
-    box = picture.bounding_box()
-    assert box["y"] + box["height"] <= 720
+    on_first_screen(page, "[data-panel='weights'] canvas.cells")
     page.get_by_role("radio", name="encoder", exact=True).click()
     expect(page.get_by_text("Encoder, layer 1, head 1: weights")).to_be_visible()
     settle(page)
-    assert "part=encoder" in page.url
+    expect(page).to_have_url(re.compile("part=encoder"))
     page.get_by_role("textbox", name="What the decoder reads").fill("2024-0")
     page.keyboard.press("Enter")
     page.get_by_role("radio", name="decoder", exact=True).click()
     expect(page.get_by_text("Decoder, layer 1, head 1: weights")).to_be_visible()
     settle(page)
-    assert "target=2024-0" in page.url
+    expect(page).to_have_url(re.compile("target=2024-0"))
     expect(page.locator("[data-panel='weights'] .caption").first).to_contain_text("(7, 7)")
-    np.testing.assert_equal(page.locator("[data-panel='weights'] canvas.cells").count(), 1)
+    expect(page.locator("[data-panel='weights'] canvas.cells")).to_have_count(1)

@@ -9,7 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from tests.bundled import attentions, queries_keys_values
-from tests.pages.test_pages import MAIN, PROMPTS, at, ids
+from tests.opened import opened
+from tests.pages.test_pages import PROMPTS, at, ids
 from tests.received import received_tiles
 from tests.viz_model.models import make_model, small_config
 from tests.viz_model.published_attention import algorithm_0, algorithm_1_of_2022, algorithm_1_of_2023
@@ -23,13 +24,7 @@ ALGORITHMS = {"queries outside": algorithm_1_of_2023, "keys outside": algorithm_
 
 
 def app(**address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in at(**({"prompt": PROMPT, "layer": LAYER, "head": HEAD} | address)).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/flash_attention.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("flash_attention", **at(**({"prompt": PROMPT, "layer": LAYER, "head": HEAD} | address)))
 
 
 def drawn(test: AppTest):

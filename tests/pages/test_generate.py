@@ -8,7 +8,8 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from tests.bundled import attentions, gpt2, queries_keys_values
-from tests.pages.test_pages import MAIN, PROMPTS, at, ids
+from tests.opened import MAIN, opened
+from tests.pages.test_pages import PROMPTS, at, ids
 from tests.received import received_generation
 from tests.viz_model.plain_sampler import plain_draw, plain_sampler
 from viz_ui.components.packing import unpack
@@ -17,13 +18,7 @@ PROMPT = "The queen gave the girl a ring."
 
 
 def app(**address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in at(**({"prompt": PROMPT} | address)).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/generate.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("generate", **at(**({"prompt": PROMPT} | address)))
 
 
 def blob(test: AppTest) -> bytes:

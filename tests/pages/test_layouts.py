@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 import viz_model as vm
 from tests import translated
 from tests.bundled import attentions, gpt2
-from tests.pages.test_pages import MAIN, at
+from tests.opened import opened
+from tests.pages.test_pages import at
 from tests.received import opened_large, received
 from viz_model.training.dates import split_days
 from viz_ui.components.packing import unpack
@@ -25,13 +26,7 @@ LONG = "king " * 200
 
 
 def layouts(section=SECTIONS[0], **address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in at(**({"prompt": PROMPT, "layouts": section} | address)).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/layouts.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("layouts", **at(**({"prompt": PROMPT, "layouts": section} | address)))
 
 
 def blob(test, field):

@@ -1,14 +1,12 @@
 """The pages on models of other layouts: an encoder-decoder through each of its parts, an encoder, attention alone."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import streamlit as st
 import torch
-from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
+from tests.opened import opened
 from tests.received import received, received_generation
 from tests.two_stacks import EXAMPLES, HEADS, LAYERS, SOURCE, START, TARGET, attentions, ids, make_checkpoints, marian
 from viz_model.drawn_masks import encode_mask
@@ -16,7 +14,6 @@ from viz_ui.components.packing import unpack
 from viz_ui.state import FIRST_PROMPT
 from viz_ui.text import shown
 
-MAIN = str(Path(__file__).resolve().parents[2] / "viz_ui" / "main.py")
 PAGES = ("heads", "inside_a_head", "shapes", "masks", "generate")
 PARTS = ("encoder", "decoder", "cross")
 T, S = len(TARGET) + 1, len(SOURCE)
@@ -34,15 +31,8 @@ def models(tmp_path_factory):
 
 
 def app(page, model="marian", **address):
-    test = AppTest.from_file(MAIN, default_timeout=60)
     given = {"prompt": SOURCE, "target": TARGET} if model == "marian" else {"prompt": SOURCE}
-    for name, value in ({"model": model} | given | address).items():
-        test.query_params[name] = str(value)
-    test.run()
-    if page != "heads":
-        test.switch_page(f"../pages/{page}.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened(page, **({"model": model} | given | address))
 
 
 def blobs(test):

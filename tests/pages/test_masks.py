@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from tests.bundled import gpt2, queries_keys_values
-from tests.pages.test_pages import MAIN, PROMPTS, at, ids
+from tests.opened import opened
+from tests.pages.test_pages import PROMPTS, at, ids
 from tests.received import opened_large, received
 from viz_model.drawn_masks import encode_mask
 from viz_ui.components.packing import unpack
@@ -36,14 +37,8 @@ CHOICES = {
 
 
 def app(**choices) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
     chosen = {"prompt": PROMPT, "layer": LAYER, "head": HEAD, "query": QUERY, "key": 4} | choices
-    for name, value in at(**chosen).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/masks.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("masks", **at(**chosen))
 
 
 def drawn_matrices(test):

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +12,13 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from tests.bundled import attentions, queries_keys_values
+from tests.opened import opened
 from tests.received import received
 from viz_ui.components.packing import unpack
 from viz_ui.drawn import DRAWN
 from viz_ui.state import EXAMPLES
 
-MAIN = str(Path(__file__).resolve().parents[2] / "viz_ui" / "main.py")
-PAGES = {"heads": "../pages/heads.py", "inside_a_head": "../pages/inside_a_head.py"}
+PAGES = ("heads", "inside_a_head")
 
 PROMPTS = {
     "one token": "a",
@@ -39,14 +38,7 @@ PROMPTS = {
 
 
 def app(page: str = "heads", **address: str) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in address.items():
-        test.query_params[name] = value
-    test.run()
-    if page != "heads":
-        test.switch_page(PAGES[page]).run()
-    assert not test.exception, test.exception
-    return test
+    return opened(page, **address)
 
 
 def at(**choices) -> dict[str, str]:

@@ -12,7 +12,8 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import viz_model as vm
 from tests.bundled import gpt2
-from tests.pages.test_pages import MAIN, at, ids, panels_blob
+from tests.opened import opened
+from tests.pages.test_pages import at, ids, panels_blob
 from tests.received import opened_large, received
 from viz_model.presets import PRESETS
 from viz_model.shapes import all_nodes
@@ -24,13 +25,7 @@ LONG = "king " * 200
 
 
 def shapes(**address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=60)
-    for name, value in at(**({"prompt": PROMPT} | address)).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/shapes.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("shapes", **at(**({"prompt": PROMPT} | address)))
 
 
 def hidden(layer: int, what: str) -> np.ndarray:

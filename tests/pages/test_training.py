@@ -11,7 +11,8 @@ from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
 from tests.bundled import gpt2
-from tests.pages.test_pages import MAIN, PROMPTS, at, ids
+from tests.opened import opened
+from tests.pages.test_pages import PROMPTS, at, ids
 from tests.received import received
 from viz_model import checkpoints
 from viz_model.training.jobs import Size, repeats_job
@@ -25,13 +26,7 @@ LIVE = {"lesson": "Train one, live", "live_steps": 20, "live_width": 16, "live_w
 
 
 def app(**address) -> AppTest:
-    test = AppTest.from_file(MAIN, default_timeout=120)
-    for name, value in at(**({"prompt": PROMPT} | address)).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("../pages/training.py").run()
-    assert not test.exception, test.exception
-    return test
+    return opened("training", **at(**({"prompt": PROMPT} | address)))
 
 
 def header(test: AppTest, field: str) -> dict:
@@ -131,7 +126,7 @@ def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
     assert not curves["running"]
     lines = {line["name"]: line["values"] for plot in curves["plots"] for line in plot["lines"]}
     np.testing.assert_allclose(lines["training loss"][1:], [shot.loss for shot in shots[1:]], atol=1e-3)
-    np.testing.assert_allclose(lines["induction head"], [shot.induction.max() for shot in shots], atol=1e-3)
+    np.testing.assert_allclose(lines["induction"], [shot.induction.max() for shot in shots], atol=1e-3)
     [blob] = [
         part.proto.bytes
         for part in test.get("bidi_component")

@@ -146,8 +146,22 @@ TINY_LLAMA = Recipe(
     (
         *TINY_GPT.stages[:4],
         Stage("text", steps=500, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
+        Stage("text", steps=3000, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
+        Stage(
+            "text",
+            steps=1400,
+            rows=8,
+            length=256,
+            copy_rows=1,
+            matrix_rate=0.01,
+            rate=0.001,
+            decay=1.0,
+            weight_decay=0.1,
+            dropout=0.1,
+            dropout_steps=900,
+        ),
     ),
-    averaged_steps=50,
+    averaged_steps=400,
     begins_with="tiny-gpt",
     taken=("tokens.weight",),
 )
