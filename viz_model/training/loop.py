@@ -84,7 +84,7 @@ class Training:
         )
         self.curve: list[tuple[int, str, float]] = []
         self.average: dict[str, torch.Tensor] = {}
-        self.averaged = 0  # how many states are in it
+        self.averaged = 0.0  # how many stages are in it; the last one in part
 
     def start_from(self, model: Transformer) -> None:
         """Take the weights of a finished model and begin at the last text stage, with fresh optimizers."""
@@ -110,7 +110,7 @@ class Training:
             losses.append(self._update(stage, step_in_stage))
             tokens += (stage.rows + stage.copy_rows) * stage.length
             self.step += 1
-            self._take_into_average()
+            self._take_into_average(stage, step_in_stage)
             last = self.step == self.recipe.steps
             if self.step % every == 0 or last:
                 seconds, loss = time.perf_counter() - since, float(np.mean(losses))
@@ -143,18 +143,20 @@ class Training:
             optimizer.zero_grad()
         return loss.item()
 
-    def _take_into_average(self) -> None:
-        """Take the weights of this step into their mean, if it is one of those that are averaged.
+    def _take_into_average(self, stage: Stage, step_in_stage: int) -> None:
+        """Take the weights after this step into their mean, if it is one of those that are averaged.
 
-        Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better Generalization", §3.
+        Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better Generalization", §3: also over the
+        ends of several stages, in each of which the rates fall anew.
         """
-        left, window = self.recipe.steps - self.step, self.recipe.averaged_steps
-        if not window or left > window or (left and self.step % AVERAGE_EVERY):
+        end = self.step - 1 - step_in_stage + stage.steps
+        taken = [step for step in range(end - stage.averaged_steps, end) if step % AVERAGE_EVERY == 0] + [end]
+        if not stage.averaged_steps or self.step not in taken:
             return
-        self.averaged += 1
+        self.averaged += 1 / len(taken)
         for name, tensor in self.model.state_dict().items():
             mean = self.average.setdefault(name, torch.zeros_like(tensor))
-            mean += (tensor - mean) / self.averaged
+            mean += (tensor - mean) / (len(taken) * self.averaged)
 
     def save(self) -> None:
         """Write state and loss curve; a stop in between leaves the former state whole."""

@@ -42,13 +42,15 @@ class Stage:
     dropout: float = 0.0  # share of what each half of a block writes that is set to zero, the rest scaled up
     dropout_steps: int | None = None  # of the stage's first steps; None: of all
     decay: float = 0.0  # share of the stage, at its end, in which the rates fall to a twentieth
+    averaged_steps: int = 0  # of the stage's last steps the weights go into the mean that comes out of the training
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Stages of one model, with the seed that fixes weights and batches.
 
-    averaged_steps: what comes out is the mean of the weights along the last so many steps (0: the last weights).
+    What comes out is the mean of the weights along the steps that its stages name, in which each of these stages
+    counts the same, or the last weights where none names any.
     begins_with: the checkpoint whose weights it starts from, with its tokenizer, instead of fresh ones; `taken` says
     which of them, as patterns over their names.
     """
@@ -56,7 +58,6 @@ class Recipe:
     config: TransformerConfig
     stages: tuple[Stage, ...]
     seed: int = 0
-    averaged_steps: int = 0
     begins_with: str = ""
     taken: tuple[str, ...] = ("*",)
 
@@ -114,16 +115,27 @@ TINY_GPT = Recipe(
             weight_decay=0.1,
             dropout=0.1,
             dropout_steps=5600,
+            averaged_steps=1300,
         ),
     ),
-    averaged_steps=1300,
 )
 
 # The twin of tiny-gpt: from its weights on, under the other mask and with the other objective.
 TINY_BERT = Recipe(
     replace(TINY_GPT.config, layout="encoder-only", vocab_size=4354),
-    (Stage("masked", steps=1200, rows=8, length=256, matrix_rate=0.01, rate=0.001, decay=1.0, weight_decay=0.1),),
-    averaged_steps=600,
+    (
+        Stage(
+            "masked",
+            steps=1200,
+            rows=8,
+            length=256,
+            matrix_rate=0.01,
+            rate=0.001,
+            decay=1.0,
+            weight_decay=0.1,
+            averaged_steps=600,
+        ),
+    ),
     begins_with="tiny-gpt",
 )
 
@@ -146,7 +158,17 @@ TINY_LLAMA = Recipe(
     (
         *TINY_GPT.stages[:4],
         Stage("text", steps=500, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
-        Stage("text", steps=3000, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
+        Stage(
+            "text",
+            steps=3000,
+            rows=8,
+            length=256,
+            copy_rows=1,
+            warm_up=100,
+            decay=1.0,
+            weight_decay=0.1,
+            averaged_steps=600,
+        ),
         Stage(
             "text",
             steps=1400,
@@ -159,9 +181,9 @@ TINY_LLAMA = Recipe(
             weight_decay=0.1,
             dropout=0.1,
             dropout_steps=900,
+            averaged_steps=400,
         ),
     ),
-    averaged_steps=400,
     begins_with="tiny-gpt",
     taken=("tokens.weight",),
 )

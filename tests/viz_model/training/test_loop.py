@@ -95,18 +95,25 @@ def test_reports_and_the_curve_on_disk(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
 
 
-def test_what_comes_out_is_the_mean_of_the_last_weights(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("averaged", "shares"),  # of 15 steps, every second one and a stage's last
+    [
+        ({"text": 5}, {10: 1 / 4, 12: 1 / 4, 14: 1 / 4, 15: 1 / 4}),
+        ({"copy": 1, "text": 3}, {8: 1 / 4, 9: 1 / 4, 12: 1 / 6, 14: 1 / 6, 15: 1 / 6}),
+    ],
+)
+def test_what_comes_out_is_the_mean_of_the_last_weights_of_its_stages(tmp_path, monkeypatch, averaged, shares):
     monkeypatch.setattr(loop, "AVERAGE_EVERY", 2)
-    recipe, weights = replace(RECIPE, averaged_steps=5), {}
+    stages = [replace(stage, averaged_steps=averaged.get(stage.objective, 0)) for stage in RECIPE.stages]
+    recipe, weights = replace(RECIPE, stages=tuple(stages)), {}
     training = Training(recipe, STREAM, tmp_path / "whole")
 
     def keep(progress):
         weights[progress.step] = {name: tensor.double().clone() for name, tensor in training.model.state_dict().items()}
 
     training.run(keep, every=1)
-    expected = [weights[step] for step in (10, 12, 14, 15)]  # every second of the last 5 of 15, and the last
     for name, tensor in training.model.state_dict().items():
-        mean = np.mean([state[name].numpy() for state in expected], axis=0)
+        mean = sum(share * weights[step][name].numpy() for step, share in shares.items())
         np.testing.assert_allclose(tensor, mean, atol=1e-6)
     run(tmp_path / "parts", until=12, recipe=recipe)
     parts, _ = run(tmp_path / "parts", recipe=recipe)
