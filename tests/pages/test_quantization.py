@@ -201,7 +201,7 @@ def test_a_click_on_a_weight_or_a_row_of_the_table_opens_it():
     assert "w_{130,200}" in words(test)
     assert marked(test) == {"output": 2, "input": 8}
     assert received_labels(test, "before") == ([str(row) for row in range(128, 136)], [str(c) for c in range(192, 256)])
-    show(test, matrix="attn.output", chosen={"layer": 3})
+    show(test, matrix="attn.output", layer=3)
     np.testing.assert_allclose(
         matrices(test)["before"][0], weights("blocks.3.attn.output")[128:136, 192:256], rtol=1e-6
     )
