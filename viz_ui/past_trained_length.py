@@ -123,11 +123,12 @@ def _found(model: vm.Model, asked: Asked) -> Found | None:
     if st.session_state.get("past_trained", (None,))[0] != of:
         st.session_state.past_trained = (of, {})
     parts = st.session_state.past_trained[1]
+    wanted = dict.fromkeys(("restarting", AS_TRAINED, asked.words))  # each once
 
     def work(progress: Progress) -> None:
         rows, parts["held out"] = _rows(model, *of)
-        steps = [step for step in ("restarting", AS_TRAINED, asked.words) if step not in parts]
-        for n, step in enumerate(dict.fromkeys(steps)):
+        steps = [step for step in wanted if step not in parts]
+        for n, step in enumerate(steps):
 
             def share(done: float, n: int = n) -> None:
                 progress((n + done) / len(steps))
@@ -139,11 +140,11 @@ def _found(model: vm.Model, asked: Asked) -> Found | None:
                 theta = None if step == AS_TRAINED else frequencies(model.config, asked.way, asked.factor)
                 parts[step] = read(model, rows, parts["head"], theta, share)
 
-    if not {"restarting", AS_TRAINED, asked.words} <= parts.keys():
+    if not wanted.keys() <= parts.keys():
         length = asked.times * model.config.context_length
         words = f"{plain(model.name)} reads {asked.windows} texts of {length:,} tokens"
         stoppable(words, work, name="past", of=asked)
-    if not {"restarting", AS_TRAINED, asked.words} <= parts.keys():
+    if not wanted.keys() <= parts.keys():
         return None
     readings = {words: parts[words] for words in (AS_TRAINED, asked.words)}
     return Found(parts["restarting"], readings, parts["head"], parts["held out"])

@@ -69,17 +69,18 @@ def describe(folder: Path) -> Entry:
     else:
         config, has_tokenizer = read_config(folder), (folder / TOKENIZER_FILE).exists()
     source, state = read_source(folder), "bundled" if folder.name in BUNDLED else "own"
+    numbers = _numbers(folder)
     return Entry(
         name=source.name if source else folder.name,
         state="fetched" if source else state,
         folder=folder,
         config=config,
-        parameters=source.parameters if source else count_numbers(folder),
+        parameters=source.parameters if source else numbers.total(),
         size=sum(path.stat().st_size for path in weight_files(folder)),
         has_tokenizer=has_tokenizer,
         licence=source.licence if source else "MIT" if state == "bundled" else "not stated",
         source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
-        stored_as=stored_as(folder),
+        stored_as=_precision(numbers),
     )
 
 
@@ -95,12 +96,15 @@ def count_numbers(folder: Path) -> int:
 
     Raises CheckpointError when a file is missing, damaged or cut off.
     """
-    return sum(_numbers(folder).values())
+    return _numbers(folder).total()
 
 
 def stored_as(folder: Path) -> str:
     """The precision of most of the weights on disk: "float16", "bfloat16", "float32", or "GGUF" for its blocks."""
-    numbers = _numbers(folder)
+    return _precision(_numbers(folder))
+
+
+def _precision(numbers: Counter) -> str:
     most = max(numbers, key=numbers.get, default="GGUF")
     return PRECISIONS.get(most, most)
 

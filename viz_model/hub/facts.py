@@ -41,9 +41,8 @@ class HubConfig(Layout):
     embedding_factor: what rows of tokens are multiplied with before positions are added; None where the stream begins
     otherwise than with such a sum (OPT, whose rows are narrower than the stream). unembedding_factor: what the products
     of the stream's end with the unembedding are multiplied with; None where logits are something else (BERT, Gemma 2).
-    rotary_pairs: None also where the pairs turn otherwise than ours (scaled, or some only).
-    checked: the largest difference between the
-    logits under our attention and under the library's own for three tokens, compared when it was loaded.
+    rotary_pairs: None also where the pairs turn otherwise than ours (scaled, or some only). checked: the largest
+    difference between the logits under our attention and under the library's own for three tokens, when it was loaded.
     """
 
     family: str

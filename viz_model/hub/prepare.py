@@ -186,7 +186,6 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
     facts["embedding_norm"] = norm is not None
     tokens, end = host.model.get_input_embeddings(), host.model.get_output_embeddings()
     facts["tied_unembedding"] = end is not None and end.weight is tokens.weight
-    read = [event for event in before if event.module is tokens]
     if norm is not None:
         entering = next(event.tensor for event in events if event.kind == "in" and event.module is norm.module)
     rows = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)

@@ -35,9 +35,7 @@ class HubTokenizer:
         Raises PromptError for half of a surrogate pair, and for a token that the model has no number for.
         """
         refuse_half_characters(text)
-        return self._known(self._tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"])
-
-    def _known(self, ids: list[int]) -> list[int]:
+        ids = self._tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
         strange = [token for token in ids if token >= self.vocab_size]
         if strange:
             raise PromptError(
