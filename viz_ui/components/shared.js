@@ -34,7 +34,7 @@ function inOrder(mount) {
       const drawn = calls.at(-1) === call, place = calls.indexOf(call);
       if (place >= 0) calls.splice(place, 1);
       if (!calls.length) unmount?.();
-      else if (drawn && state.stayed < 2) mount(calls.at(-1)); // later a newer one is sure to follow
+      else if (drawn && state.stayed < 2 && parentElement.isConnected) mount(calls.at(-1)); // later a newer one follows
     };
   };
 }
