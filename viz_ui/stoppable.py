@@ -18,20 +18,22 @@ def stoppable(words: str, work: Callable[[Progress], Result], *, name: str, of: 
     reader ends it there. name: of the widgets, one for each place; of: what is worked on, so that a stop of one thing
     stops no other.
     """
-    stopped = f"{name}_stopped"
-    if st.session_state.get(stopped) == of:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"Stopped: {words} was not finished.", width="content")
-            st.button("Go on", key=f"{name}_again", icon=":material/play_arrow:", on_click=_note, args=(stopped, None))
-        return None
-    place = st.empty()
+    stopped, place = f"{name}_stopped", st.empty()
+    if st.session_state.get(stopped) != of:
+        with place.container(horizontal=True, vertical_alignment="center"):
+            bar = st.progress(0.0, f"{words} …")
+            # A click interrupts the run at its next sign of progress. The next run stops what it is about to do: that
+            # is what the reader saw begin, or, chosen just before the click, what they have not seen yet.
+            stops = st.button("Stop", key=f"{name}_stop", icon=":material/stop:")
+        if not stops:
+            result = work(lambda done: bar.progress(min(done, 1.0), f"{words} …"))
+            place.empty()
+            return result
+        st.session_state[stopped] = of
     with place.container(horizontal=True, vertical_alignment="center"):
-        bar = st.progress(0.0, f"{words} …")
-        # A click interrupts the run at its next sign of progress; the next run sees that it was meant.
-        st.button("Stop", key=f"{name}_stop", icon=":material/stop:", on_click=_note, args=(stopped, of))
-    result = work(lambda done: bar.progress(min(done, 1.0), f"{words} …"))
-    place.empty()
-    return result
+        st.markdown(f"Stopped: {words} was not finished.", width="content")
+        st.button("Go on", key=f"{name}_again", icon=":material/play_arrow:", on_click=_note, args=(stopped, None))
+    return None
 
 
 def _note(stopped: str, of: Hashable) -> None:

@@ -12,6 +12,8 @@ def page():
         for step in range(1, 4):
             progress(step / 3)
             st.session_state.setdefault("shares", []).append(step / 3)
+            if st.session_state.pop("interrupt", False):
+                st.stop()  # the run ends here, as a click ends it
         return "the result"
 
     st.text(stoppable("Counting", work, name="count", of=st.session_state.get("thing", "first")) or "nothing")
@@ -45,3 +47,18 @@ def test_a_stop_is_of_one_thing_only():
     test.session_state["count_stopped"] = "first"
     test.session_state["thing"] = "second"
     assert texts(test.run()) == ["the result"]
+
+
+def test_a_stop_ends_what_was_chosen_just_before_the_click_too():
+    test = AppTest.from_function(page)
+    test.session_state["interrupt"] = True
+    test.run()
+    [stop] = test.button
+    assert stop.label == "Stop"
+    test.session_state["thing"] = "second"  # one run hears of both, as when the page had not drawn the choice yet
+    stop.click().run()
+    assert texts(test) == ["nothing"]
+    assert test.session_state["shares"] == [1 / 3]
+    assert test.session_state["count_stopped"] == "second"
+    test.button[0].click().run()
+    assert texts(test) == ["the result"]
