@@ -38,12 +38,12 @@ def all_head_measures(trace: Trace) -> dict[str, Tensor]:
     In cross-attention queries and keys are two texts: there is no token itself and none before it.
     """
     names = HEAD_MEASURES[:2] if trace.part == "cross" else HEAD_MEASURES
-    shape, rows = (trace.n_layers, trace.config.n_heads), []
     with torch.inference_mode():
-        for layer in range(shape[0]):
-            for head in range(shape[1]):
-                rows.append(head_measures(trace.weights(layer, head)))
-    return {name: torch.stack([row[name] for row in rows]).reshape(shape) for name in names}
+        pieces = [
+            head_measures(weights) for layer in range(trace.n_layers) for weights in trace.weights_in_pieces(layer)
+        ]
+        shape = (trace.n_layers, trace.config.n_heads)
+        return {name: torch.cat([piece[name] for piece in pieces]).reshape(shape) for name in names}
 
 
 def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:

@@ -1,7 +1,7 @@
 """Trace: what one forward pass left behind, and what can be derived from it."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -195,6 +195,14 @@ class Trace:
         if self.stored:
             return self._attention(layer, "weights")[self._head(head)]
         return attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
+
+    def weights_in_pieces(self, layer: int) -> Iterator[Tensor]:
+        """The weights of all heads in turn, (n,T,S) each: all at once where they are stored, else head by head."""
+        if self.stored:
+            yield self._attention(layer, "weights")
+            return
+        for head in range(self.config.n_heads):
+            yield self.weights(layer, head)[None]
 
     @torch.inference_mode()
     def softmax_input(self, layer: int, head: int) -> Tensor:
