@@ -1,5 +1,6 @@
 """The view: what every page looks at, made from the reader's choice."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -8,7 +9,9 @@ import streamlit as st
 import viz_model as vm
 from viz_ui.models import load_model
 from viz_ui.state import NUMBERS, chosen_number
-from viz_ui.text import labels
+from viz_ui.text import labels, plain
+
+A_SECOND_OF_OPERATIONS = 60e9  # multiplications and additions, on two cores of a laptop
 
 PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
 
@@ -64,7 +67,8 @@ class View:
 
     def under(self, mask: str) -> vm.Trace:
         """The trace of the same texts with another mask in this part."""
-        return traced(self.name, self.prompt, mask, self.part, self.target)
+        with sign_of_a_pass(self.model, self.prompt):
+            return traced(self.name, self.prompt, mask, self.part, self.target)
 
     def file_name(self, what: str) -> str:
         """A name for a saved file, without its ending."""
@@ -83,6 +87,13 @@ def traced(
     part = part or config.self_part
     is_own = mask == config.mask_of(part)
     return _traced(name, prompt, None if is_own else part, mask, target).of(part)
+
+
+def sign_of_a_pass(model: vm.Model, prompt: str | tuple[int, ...]) -> AbstractContextManager:
+    """A spinner around a pass that may run, where it takes about a second or more: a shorter one would only flash."""
+    if 2 * model.transformer.n_parameters() * len(model.ids(prompt)) < A_SECOND_OF_OPERATIONS:
+        return nullcontext()
+    return st.spinner(f"{plain(model.name)} reads the prompt …", show_time=True)
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)

@@ -13,10 +13,10 @@ from tests.browser.harness import REPOSITORY, eventually, open_page, settle
 from tests.browser.head_grid_app import attention, labels
 from viz_ui.colours import sequential_lut
 
-CANVAS_PIXELS = """button => {
-  const canvas = button.querySelector('canvas');
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  return [canvas.height, canvas.width, Array.from(data)];
+PICTURE = """button => {
+  const canvas = button.closest('.heads').querySelector('.pictures'), ratio = devicePixelRatio;
+  const [left, top, side] = [button.offsetLeft, button.offsetTop, button.offsetWidth].map(at => Math.round(at * ratio));
+  return [side, Array.from(canvas.getContext('2d').getImageData(left, top, side, side).data)];
 }"""
 WATCH_CHOICES = """heads => {
   window.choices = [];
@@ -41,19 +41,20 @@ def head_button(page, layer, head):
     return page.get_by_role("button", name=re.compile(rf"^Layer {layer}, head {head}(,|$)"))
 
 
-def pixels(page, layer, head):
-    """The canvas of one head as (height, width, RGBA)."""
-    height, width, data = head_button(page, layer, head).evaluate(CANVAS_PIXELS)
-    return np.array(data, np.uint8).reshape(height, width, 4)
+def pixels(page, layer, head, shape):
+    """The middle of each cell in the picture of one head, (rows, columns, RGBA)."""
+    side, data = head_button(page, layer, head).evaluate(PICTURE)
+    rows, columns = (((np.arange(cells) + 0.5) * side / cells).astype(int) for cells in shape)
+    return np.array(data, np.uint8).reshape(side, side, 4)[rows[:, None], columns]
 
 
-def in_colour(weights, allowed):
-    """What a canvas must hold: the colour table's row for each weight, nothing at all where masked."""
-    colours = sequential_lut()[np.rint(weights * 255).astype(int)]
-    opaque = np.full(weights.shape, 255, np.uint8)
-    rgba = np.concatenate([colours, opaque[..., None]], axis=-1)
-    rgba[~allowed] = 0
-    return rgba
+def check_picture(page, layer, head, weights, allowed=None):
+    """Permitted cells have the colour table's row for their weight; the others are grey, which no row of it is."""
+    seen = pixels(page, layer, head, weights.shape)
+    allowed = np.ones(weights.shape, bool) if allowed is None else allowed
+    np.testing.assert_array_equal(seen[allowed][:, :3], sequential_lut()[np.rint(weights * 255).astype(int)][allowed])
+    assert (np.ptp(seen[~allowed][:, :3].astype(int), axis=1) < 24).all(), "not grey"
+    assert (seen[..., 3] == 255).all()
 
 
 def test_a_thumbnail_has_the_colours_of_its_weights_its_note_and_hatching_that_is_never_the_colour_of_zero(
@@ -62,7 +63,7 @@ def test_a_thumbnail_has_the_colours_of_its_weights_its_note_and_hatching_that_i
     open_page(page, grid_url)
     weights, allowed = attention(4, 8, 12, "causal")
     for layer, head in ((0, 0), (2, 5), (3, 7)):
-        np.testing.assert_array_equal(pixels(page, layer, head), in_colour(weights[layer, head], allowed))
+        check_picture(page, layer, head, weights[layer, head], allowed)
     name = f"Layer 3, head 5, strongest {weights[3, 5].max():.2f}"
     expect(page.get_by_role("button", name=name, exact=True)).to_have_count(1)
     shot = Image.open(io.BytesIO(head_button(page, 1, 1).screenshot())).convert("RGB")
@@ -77,15 +78,14 @@ def test_every_head_may_have_a_mask_of_its_own(page, grid_url):
     open_page(page, f"{grid_url}/?layers=2&heads=3&tokens=11&mask=each")
     weights, allowed = attention(2, 3, 11, "each")
     for layer, head in ((0, 0), (0, 2), (1, 1)):
-        expected = in_colour(weights[layer, head], allowed[layer, head])
-        np.testing.assert_array_equal(pixels(page, layer, head), expected)
+        check_picture(page, layer, head, weights[layer, head], allowed[layer, head])
 
 
 def test_many_tokens_are_pooled_to_their_strongest_cells(page, grid_url):
     open_page(page, f"{grid_url}/?layers=1&heads=2&tokens=64&mask=none")
     weights, _ = attention(1, 2, 64, "none")
     pooled = weights[0, 1].reshape(32, 2, 32, 2).max((1, 3))
-    np.testing.assert_array_equal(pixels(page, 0, 1), in_colour(pooled, np.ones((32, 32), bool)))
+    check_picture(page, 0, 1, pooled)
 
 
 def test_a_click_reaches_python_and_moves_the_frame(page, grid_url):
@@ -152,10 +152,8 @@ def test_buttons_outlive_reruns_longer_prompts_and_choices_from_elsewhere(page, 
     open_page(page, f"{grid_url}/?layer=2&head=3")
     head_button(page, 3, 3).evaluate("button => { button.kept = true; }")
     page.get_by_text("One token more").click()
-    expect(head_button(page, 3, 3).locator("canvas")).to_have_js_property("width", 13)
     weights, allowed = attention(4, 8, 13, "causal")
-    expected = in_colour(weights[3, 3], allowed)
-    eventually(lambda: np.testing.assert_array_equal(pixels(page, 3, 3), expected), None)
+    eventually(lambda: check_picture(page, 3, 3, weights[3, 3], allowed), None)
     settle(page)
     page.get_by_role("button", name="First head").click()
     expect(head_button(page, 0, 0)).to_have_attribute("aria-pressed", "true")

@@ -1,5 +1,6 @@
-// A grid of buttons, one a head, each with a small canvas. Built once for a number of layers and heads, then
-// only repainted, so that focus and scroll position outlive every run.
+// A grid of buttons, one a head, over a canvas with the pictures of all: a canvas for each would cost the browser some
+// 20 ms in every frame of the page, of 270 heads. Built once for a number of layers and heads, then only repainted, so
+// that focus and scroll position outlive every run.
 
 const ANSWER_MS = 4000; // a choice that Python has not confirmed by then is taken back
 const MOVES = {
@@ -10,14 +11,6 @@ const MOVES = {
   Home: [0, -Infinity],
   End: [0, Infinity],
 };
-const grids = new WeakMap();
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  let grid = grids.get(parentElement);
-  if (!grid) grids.set(parentElement, (grid = new HeadGrid(parentElement.querySelector(".head-grid"))));
-  grid.tell = (layer, head, pick) => setTriggerValue("pick", [layer, head, pick]);
-  grid.update(data);
-});
 
 class HeadGrid {
   constructor(root) {
@@ -26,26 +19,37 @@ class HeadGrid {
     this.caption = root.appendChild(element("p", "caption"));
     this.caption.ariaHidden = "true"; // the chosen button has the same words as its name
     this.tooltip = new Tooltip(root);
+    this.pictures = element("canvas", "pictures");
+    this.sheet = element("canvas"); // one pixel a cell, the heads as they stand in the grid
     const button = (event) => event.target.closest("button");
     root.onclick = (event) => button(event) && this.pick(+button(event).value);
     root.onkeydown = (event) => button(event) && this.move(event, +button(event).value);
     root.onpointermove = (event) => this.point(button(event), event);
     root.onpointerleave = () => this.tooltip.hide();
-    new ResizeObserver(() => this.resized()).observe(this.scroller);
+    this.observer = new ResizeObserver(() => this.resized());
+    this.observer.observe(this.scroller);
   }
 
-  update(data) {
+  tell(layer, head, pick) {
+    this.send("pick", [layer, head, pick]);
+  }
+
+  end() {
+    this.observer.disconnect();
+  }
+
+  receive(data) {
     const { head: header, bytes } = unpack(data);
     applyTheme(this.root);
     const hadFocus = this.hasFocus();
     const shape = [header.layers, header.heads, header.keyHeads].join();
     if (shape !== this.shape) this.build(header);
     this.shape = shape;
-    this.columns = header.columns;
     this.name(header.notes);
     const table = pixelTable(bytes(768));
     const steps = bytes(header.layers * header.heads * header.rows * header.columns);
     this.paint(header, table, steps, bytes(header.maskBytes));
+    this.draw();
     this.told = header.layer * header.heads + header.head;
     this.picks ??= header.answered;
     if (header.answered >= this.picks) this.pending = undefined; // an answer to an earlier pick ends nothing
@@ -68,11 +72,10 @@ class HeadGrid {
       button.value = index;
       button.tabIndex = -1;
       button.ariaPressed = "false";
-      button.append(element("canvas", "hatched"));
       return button;
     });
     for (const name of [this.corner, ...this.headNames, ...this.layerNames]) name.ariaHidden = "true";
-    grid.append(...this.brackets(), this.corner, ...this.headNames);
+    grid.append(this.pictures, ...this.brackets(), this.corner, ...this.headNames);
     grid.classList.toggle("grouped", Boolean(keyHeads));
     this.layerNames.forEach((name, layer) =>
       grid.append(name, ...this.buttons.slice(layer * heads, (layer + 1) * heads)),
@@ -116,20 +119,47 @@ class HeadGrid {
     return `layer ${Math.floor(index / this.heads)}, head ${index % this.heads}`;
   }
 
-  /** Masked cells stay clear: the hatching behind the canvas shows through. */
+  /** The sheet. Masked cells stay clear: the hatching behind it shows through. */
   paint({ rows, columns, maskForEach }, table, steps, masked) {
-    const cells = rows * columns, image = new ImageData(columns, rows);
-    const pixels = new Uint32Array(image.data.buffer);
-    this.buttons.forEach(({ firstChild: canvas }, index) => {
-      const start = index * cells, bit = maskForEach ? start : 0;
-      for (let cell = 0; cell < cells; cell++) {
-        const hidden = masked[(bit + cell) >> 3] & (128 >> ((bit + cell) & 7));
-        pixels[cell] = hidden ? 0 : table[steps[start + cell]];
+    const image = new ImageData(this.heads * columns, this.layers * rows), pixels = new Uint32Array(image.data.buffer);
+    for (let row = 0, at = 0; row < this.layers * rows; row++) {
+      const layer = Math.floor(row / rows), inside = row - layer * rows;
+      for (let head = 0; head < this.heads; head++) {
+        const cell = ((layer * this.heads + head) * rows + inside) * columns;
+        const bit = maskForEach ? cell : inside * columns;
+        for (let column = 0; column < columns; column++, at++) {
+          const hidden = masked[(bit + column) >> 3] & (128 >> ((bit + column) & 7));
+          if (!hidden) pixels[at] = table[steps[cell + column]];
+        }
       }
-      if (canvas.width !== columns) canvas.width = columns;
-      if (canvas.height !== rows) canvas.height = rows;
-      canvas.getContext("2d").putImageData(image, 0, 0);
-    });
+    }
+    Object.assign(this, { rows, columns, hatched: masked.length > 0 });
+    this.sheet.width = image.width;
+    this.sheet.height = image.height;
+    this.sheet.getContext("2d").putImageData(image, 0, 0);
+  }
+
+  /** The sheet cut up, each head's part enlarged below its button. */
+  draw() {
+    const ratio = devicePixelRatio, grid = this.pictures.parentNode, pen = this.pictures.getContext("2d");
+    const side = Math.round(this.buttons[0].offsetWidth * ratio);
+    const lefts = this.buttons.slice(0, this.heads).map((button) => Math.round(button.offsetLeft * ratio));
+    const tops = this.layerNames.map((_, layer) => Math.round(this.buttons[layer * this.heads].offsetTop * ratio));
+    this.pictures.width = Math.round(grid.offsetWidth * ratio);
+    this.pictures.height = Math.round(grid.offsetHeight * ratio);
+    this.pictures.style.width = `${this.pictures.width / ratio}px`;
+    if (this.hatched) {
+      pen.save();
+      for (const top of tops) for (const left of lefts) pen.rect(left, top, side, side);
+      pen.clip();
+      fillHatched(pen, this.root, this.pictures.width, this.pictures.height);
+      pen.restore();
+    }
+    pen.imageSmoothingEnabled = side < this.columns; // else whole columns would be left out
+    pen.imageSmoothingQuality = "high";
+    tops.forEach((top, layer) => lefts.forEach((left, head) => {
+      pen.drawImage(this.sheet, head * this.columns, layer * this.rows, this.columns, this.rows, left, top, side, side);
+    }));
   }
 
   choose(index, withFocus) {
@@ -187,8 +217,8 @@ class HeadGrid {
   }
 
   resized() {
-    const pixels = (this.buttons?.[0].clientWidth ?? 0) * devicePixelRatio;
-    this.scroller.classList.toggle("smooth", pixels < this.columns); // else whole columns would be left out
+    if (!this.scroller.clientWidth || !this.buttons) return; // in a closed tab, or before the first data
+    this.draw();
     this.keepInView();
   }
 
@@ -211,3 +241,5 @@ class HeadGrid {
     return active !== null && this.scroller.contains(active);
   }
 }
+
+export default living(HeadGrid, ".head-grid");

@@ -9,15 +9,6 @@ const STARTS = {
   bidirectional: () => true,
   none: () => false,
 };
-const editors = new WeakMap();
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  const root = parentElement.querySelector(".mask-editor");
-  if (!editors.has(root)) editors.set(root, new MaskEditor(root));
-  const editor = editors.get(root);
-  editor.tell = (cells, stroke) => setTriggerValue("draw", [cells, stroke]);
-  editor.receive(data);
-});
 
 class MaskEditor {
   constructor(root) {
@@ -41,7 +32,8 @@ class MaskEditor {
     this.said.setAttribute("aria-live", "polite");
     root.append(this.makeTools(), this.scroller, this.said);
     this.listen();
-    new ResizeObserver(() => this.layout()).observe(root);
+    this.observer = new ResizeObserver(() => this.layout());
+    this.observer.observe(root);
   }
 
   makeCorner() {
@@ -70,6 +62,14 @@ class MaskEditor {
     add("−", "Smaller cells", () => this.zoom(-1));
     add("+", "Larger cells", () => this.zoom(1));
     return tools;
+  }
+
+  tell(cells, stroke) {
+    this.send("draw", [cells, stroke]);
+  }
+
+  end() {
+    this.observer.disconnect();
   }
 
   receive(data) {
@@ -271,3 +271,5 @@ class MaskEditor {
     this.keepInView();
   }
 }
+
+export default living(MaskEditor, ".mask-editor");

@@ -1,16 +1,5 @@
 // The table of models. A row is made anew only where it changed, so that the keyboard's place on another one is not lost.
 
-const tables = new WeakMap();
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  const root = parentElement.querySelector(".model-table");
-  if (!tables.has(root)) tables.set(root, new ModelTable(root));
-  const table = tables.get(root);
-  table.tell = (act, name) => setTriggerValue("act", [act, name]);
-  applyTheme(root);
-  table.receive(unpack(data).head);
-});
-
 class ModelTable {
   constructor(root) {
     this.root = root;
@@ -19,10 +8,21 @@ class ModelTable {
     this.head = element("thead");
     this.table.append(this.head);
     root.append(this.table);
-    new ResizeObserver(() => root.style.setProperty("--seen", `${root.clientWidth - 16}px`)).observe(root);
+    this.observer = new ResizeObserver(() => root.style.setProperty("--seen", `${root.clientWidth - 16}px`));
+    this.observer.observe(root);
   }
 
-  receive({ columns, rows }) {
+  tell(act, name) {
+    this.send("act", [act, name]);
+  }
+
+  end() {
+    this.observer.disconnect();
+  }
+
+  receive(data) {
+    applyTheme(this.root);
+    const { columns, rows } = unpack(data).head;
     if (!this.head.childElementCount) this.head.append(this.makeHead(columns));
     const left = new Map();
     rows.forEach((row, place) => {
@@ -99,3 +99,5 @@ class ModelTable {
     return button;
   }
 }
+
+export default living(ModelTable, ".model-table");

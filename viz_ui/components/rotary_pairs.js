@@ -1,16 +1,6 @@
 // The root: two sliders, the chosen pair as a large clock, all pairs as small ones, and the score by distance.
 
 const STEP_MILLISECONDS = 60; // of playing: a token further each time
-const explorers = new WeakMap();
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  const root = parentElement.querySelector(".rotary");
-  if (!explorers.has(root)) explorers.set(root, new RotaryPairs(root));
-  const explorer = explorers.get(root);
-  explorer.tell = (event) => setTriggerValue("move", event);
-  explorer.receive(data);
-  return () => explorer.pause();
-});
 
 class RotaryPairs {
   constructor(root) {
@@ -52,6 +42,14 @@ class RotaryPairs {
     input.onchange = () => this.told();
     node.append(element("span", "", name), input, value);
     return { node, input, value };
+  }
+
+  tell(event) {
+    this.send("move", event);
+  }
+
+  end() {
+    this.pause();
   }
 
   receive(data) {
@@ -168,3 +166,5 @@ class RotaryPairs {
     this.tell([shift, distance - this.own, pair, this.count]);
   }
 }
+
+export default living(RotaryPairs, ".rotary");

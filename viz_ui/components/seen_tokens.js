@@ -1,15 +1,5 @@
 // Rows of tokens: what each reader sees of a prompt with a blank in it. A click leaves another token out.
 
-const lists = new WeakMap();
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  const root = parentElement.querySelector(".seen-tokens");
-  if (!lists.has(root)) lists.set(root, new SeenTokens(root));
-  const list = lists.get(root);
-  list.tell = (token) => setTriggerValue("pick", token);
-  list.update(data);
-});
-
 class SeenTokens {
   constructor(root) {
     this.root = root;
@@ -17,7 +7,11 @@ class SeenTokens {
     root.onkeydown = (event) => this.move(event);
   }
 
-  update(data) {
+  tell(token) {
+    this.send("pick", token);
+  }
+
+  receive(data) {
     applyTheme(this.root);
     if (data === this.packed) return;
     this.packed = data;
@@ -64,3 +58,5 @@ class SeenTokens {
     list.scrollTop = list.scrollHeight > list.clientHeight ? middle : 0;
   }
 }
+
+export default living(SeenTokens, ".seen-tokens");

@@ -40,7 +40,7 @@ function inOrder(mount) {
 }
 
 /** A mount that keeps one object of `Kind` for each element of the class: it receives every run's data, tells by
- *  `send`, and ends with its element. To be unmounted while the element stays is no end. */
+ *  `send`, and ends with its element, where it has what to end. To be unmounted while the element stays is no end. */
 function living(Kind, selector) {
   const alive = new WeakMap();
   return inOrder(({ data, parentElement, setTriggerValue }) => {
@@ -51,7 +51,7 @@ function living(Kind, selector) {
     one.receive(data);
     return () => {
       setTimeout(() => {
-        if (!root.isConnected && alive.delete(root)) one.end();
+        if (!root.isConnected && alive.delete(root)) one.end?.();
       });
     };
   });

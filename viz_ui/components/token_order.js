@@ -1,15 +1,5 @@
 // Tokens as chips in a row: one is dragged to its new place, or moved with Shift and the arrow keys.
 
-const rows = new WeakMap();
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  const root = parentElement.querySelector(".token-order");
-  if (!rows.has(root)) rows.set(root, new TokenOrder(root));
-  const row = rows.get(root);
-  row.tell = (event) => setTriggerValue("move", event);
-  row.receive(data);
-});
-
 class TokenOrder {
   constructor(root) {
     this.root = root;
@@ -20,6 +10,10 @@ class TokenOrder {
     root.onpointerup = () => this.drop();
     root.onpointercancel = () => this.drop();
     root.onkeydown = (event) => this.key(event);
+  }
+
+  tell(event) {
+    this.send("move", event);
   }
 
   receive(data) {
@@ -116,3 +110,5 @@ class TokenOrder {
     this.tell([this.order, this.moves]);
   }
 }
+
+export default living(TokenOrder, ".token-order");

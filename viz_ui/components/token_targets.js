@@ -1,15 +1,6 @@
 // Tokens in reading order, each a button: what is read, an arrow, the target, a bar for its loss, its rank.
 
-const rows = new WeakMap();
 const NEXT = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity };
-
-export default inOrder(({ data, parentElement, setTriggerValue }) => {
-  const root = parentElement.querySelector(".targets");
-  if (!rows.has(root)) rows.set(root, new Targets(root));
-  const row = rows.get(root);
-  row.tell = (event) => setTriggerValue("pick", event);
-  row.receive(data);
-});
 
 class Targets {
   constructor(root) {
@@ -21,6 +12,10 @@ class Targets {
     this.list.onkeydown = (event) => this.key(event);
     this.list.onpointermove = (event) => this.point(event);
     this.list.onpointerleave = () => this.tooltip.hide();
+  }
+
+  tell(event) {
+    this.send("pick", event);
   }
 
   receive(data) {
@@ -105,3 +100,5 @@ class Targets {
     this.tooltip.show(lines, event.clientX, event.clientY);
   }
 }
+
+export default living(Targets, ".targets");
