@@ -37,13 +37,16 @@ def all_head_measures(trace: Trace) -> dict[str, Tensor]:
 
     In cross-attention queries and keys are two texts: there is no token itself and none before it.
     """
+    layers = [layer_measures(trace, layer) for layer in range(trace.n_layers)]
+    return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+
+
+def layer_measures(trace: Trace, layer: int) -> dict[str, Tensor]:
+    """The same of one layer: each (H,)."""
     names = HEAD_MEASURES[:2] if trace.part == "cross" else HEAD_MEASURES
     with torch.inference_mode():
-        pieces = [
-            head_measures(weights) for layer in range(trace.n_layers) for weights in trace.weights_in_pieces(layer)
-        ]
-        shape = (trace.n_layers, trace.config.n_heads)
-        return {name: torch.cat([piece[name] for piece in pieces]).reshape(shape) for name in names}
+        pieces = [head_measures(weights) for weights in trace.weights_in_pieces(layer)]
+        return {name: torch.cat([piece[name] for piece in pieces]) for name in names}
 
 
 def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:

@@ -59,14 +59,15 @@ def values(trace: vm.Trace, name: str, layer: int, head: int) -> np.ndarray:
     return np.where(trace.mask(layer).numpy(), trace.softmax_input(layer, head).numpy(), -np.inf)
 
 
-def all_values(trace: vm.Trace, name: str) -> np.ndarray:
-    """The same of every head: (L,H,T,S)."""
-    return np.stack(
-        [
-            np.stack([values(trace, name, layer, head) for head in range(trace.config.n_heads)])
-            for layer in range(trace.n_layers)
-        ]
-    )
+def values_of(trace: vm.Trace, name: str, layer: int, heads: range) -> np.ndarray:
+    """The same of several heads: (n,T,S)."""
+    return np.stack([values(trace, name, layer, head) for head in heads])
+
+
+def slices(trace: vm.Trace) -> list[range]:
+    """The heads of a layer as many at a time as should be held: all, or one where a long prompt's are derived."""
+    count = trace.config.n_heads
+    return [range(count)] if trace.stored else [range(head, head + 1) for head in range(count)]
 
 
 def ends(matrix: np.ndarray, scale: str, *, full: bool = False) -> tuple[float, float]:

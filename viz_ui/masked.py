@@ -14,7 +14,7 @@ from viz_model.drawn_masks import drawn_shape, encode_mask
 from viz_model.mask_choice import KINDS, MaskChoice, blind_queries, opened_and_closed, parse_positions, position_words
 from viz_ui.state import choose, chosen_value
 from viz_ui.text import counted, plain
-from viz_ui.view import View, load_model
+from viz_ui.view import View, load_model, sign_of_a_pass
 
 SIDES = ("A", "B")
 
@@ -154,7 +154,8 @@ def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> 
     elif ids:
         read = ids
     shape = view.trace.length, view.trace.key_length
-    return _masked_trace(view.name, read, source, view.part, side.choice, shape)
+    with sign_of_a_pass(view.model, view.prompt):
+        return _masked_trace(view.name, read, source, view.part, side.choice, shape)
 
 
 # Four: two masks, before and after a changed token.

@@ -1,61 +1,86 @@
-"""All heads at once: their pictures and their numbers, worked out once for a prompt and kept for the visitor."""
+"""All heads at once: their pictures and their numbers, worked out once for a prompt and kept for the visitor.
+
+A layer at a time, of a long prompt even head by head: its matrices are too large to be held all at once.
+"""
+
+from collections.abc import Callable
 
 import numpy as np
 import streamlit as st
 
-from viz_model.measures import all_head_measures
+import viz_model as vm
+from viz_model.measures import layer_measures
 from viz_ui import drawn
-from viz_ui.hidden_tokens import shown_tokens
-from viz_ui.models import load_model
-from viz_ui.pooling import thumbnails
-from viz_ui.view import View, traced
+from viz_ui.hidden_tokens import Shown, shown_tokens
+from viz_ui.pooling import of_all_layers, thumbnails
+from viz_ui.view import View
 
 
 def grid_pictures(view: View, name: str, full: bool, hiding: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Thumbnails (L,H,P,R) of all heads, and what of them is not masked (P,R).
+    """Thumbnails (L,H,P,R) of all heads, and what of them is not masked: (P,R), or (L,H,P,R) where layers differ.
 
     full: on one scale from 0 to 1; else each head on its own scale, for one loud head would blank all others.
     hiding: what is done with special tokens, one of `hidden_tokens.HIDING`.
     """
-    return _grid_pictures(*_passed(view), name, full, hiding)
+    trace, shown = view.trace, shown_tokens(view.model, view.trace, hiding)
+    layers = _of_each_layer(
+        trace,
+        _kept("pictures", *_passed(view), name, full, hiding),
+        lambda layer: _pictures_of_layer(trace, shown, name, full, layer),
+        "Every head at a glance …",
+    )
+    pictures, seen = zip(*layers, strict=True)
+    return np.stack(pictures), of_all_layers(seen, trace.config.n_heads)
 
 
 def measured(view: View) -> dict[str, np.ndarray]:
-    """`all_head_measures` of the trace, each (L,H)."""
-    return _measured(*_passed(view))
+    """`measures.all_head_measures` of the trace, each (L,H)."""
+    kept = _kept("measures", *_passed(view))
+    layers = _of_each_layer(view.trace, kept, lambda layer: layer_measures(view.trace, layer), "Measuring every head …")
+    return {name: np.stack([layer[name].numpy() for layer in layers]) for name in layers[0]}
 
 
 def _passed(view: View) -> tuple:
-    """What `traced` needs to find the trace of the view."""
+    """What `view.traced` needs to find the trace of the view: a trace has no hash that would tell it from a later."""
     return view.name, view.prompt, view.trace.mask_name, view.part, view.target
 
 
-# Keyed on strings, like the trace itself: a trace has no hash that would tell it from a later one.
-@st.cache_resource(scope="session", max_entries=8, show_spinner=False)
-def _grid_pictures(
-    model: str, prompt: str, mask: str, part: str, target: str | None, name: str, full: bool, hiding: str
+@st.cache_resource(scope="session", max_entries=12, show_spinner=False)
+def _kept(what: str, *of) -> dict:
+    """The layers that are done: a run that is cut off is taken up again where it was."""
+    return {}
+
+
+def _of_each_layer(trace: vm.Trace, kept: dict, make: Callable[[int], object], words: str) -> list:
+    """`make` of every layer, kept; with progress where a long prompt's heads are derived one by one."""
+    missing = [layer for layer in range(trace.n_layers) if layer not in kept]
+    bar = st.progress(0.0, words) if missing and not trace.stored else None
+    for n, layer in enumerate(missing):
+        kept[layer] = make(layer)
+        if bar is not None:
+            bar.progress((n + 1) / len(missing), words)
+    if bar is not None:
+        bar.empty()
+    return [kept[layer] for layer in range(trace.n_layers)]
+
+
+def _pictures_of_layer(
+    trace: vm.Trace, shown: Shown, name: str, full: bool, layer: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    trace = traced(model, prompt, mask, part, target)
-    shown, scale = shown_tokens(load_model(model), trace, hiding), drawn.DRAWN[name].scale
-    matrices = drawn.all_values(trace, name)
+    """Thumbnails (H,P,R) of the heads of a layer, and which of their cells are not masked (P,R)."""
+    kind = drawn.DRAWN[name]
+    allowed = shown.take(trace.mask(layer).numpy()) if kind.masked else None
     by_weight = shown.renormalised and name in (drawn.WEIGHTS, drawn.CARRIED)
-    matrices = shown.scaled(matrices, drawn.all_values(trace, drawn.WEIGHTS)) if by_weight else shown.take(matrices)
-    if not full:
-        ends = [drawn.ends(matrix, scale)[1] for matrix in matrices.reshape(-1, *matrices.shape[2:])]
-        matrices = matrices / np.reshape(ends, (*matrices.shape[:2], 1, 1)).astype(matrices.dtype)
-    allowed = shown.take(_allowed(trace)) if drawn.DRAWN[name].masked else None
-    return thumbnails(matrices, 0 if scale == "sequential" else -1, 1, allowed)
-
-
-def _allowed(trace) -> np.ndarray:
-    """The mask (T,S) where all layers have the same, else that of each layer for all its heads (L,H,T,S)."""
-    masks = np.stack([trace.mask(layer).numpy() for layer in range(trace.n_layers)])  # (L,T,S)
-    if (masks == masks[0]).all():
-        return masks[0]
-    return np.repeat(masks[:, None], trace.config.n_heads, 1)
-
-
-@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _measured(model: str, prompt: str, mask: str, part: str, target: str | None) -> dict[str, np.ndarray]:
-    trace = traced(model, prompt, mask, part, target)
-    return {name: table.numpy() for name, table in all_head_measures(trace).items()}
+    pictures, seen = [], None
+    for heads in drawn.slices(trace):
+        matrices = drawn.values_of(trace, name, layer, heads)
+        if by_weight:
+            matrices = shown.scaled(matrices, drawn.values_of(trace, drawn.WEIGHTS, layer, heads))
+        else:
+            matrices = shown.take(matrices)
+        if not full:
+            ends = [drawn.ends(matrix, kind.scale)[1] for matrix in matrices]
+            matrices = matrices / np.reshape(ends, (-1, 1, 1)).astype(matrices.dtype)
+        small, seen = thumbnails(matrices, 0 if kind.scale == "sequential" else -1, 1, allowed)
+        pictures.append(small)
+    return np.concatenate(pictures), seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -14,16 +15,15 @@ def thumbnails(
     allowed: np.ndarray | None = None,
     size: int = 32,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Every matrix of (L,H,T,S) as at most size x size colour steps: (uint8 (L,H,P,R), allowed (P,R)).
+    """Every matrix of (…,T,S) as at most size x size colour steps: (uint8 (…,P,R), allowed (P,R)).
 
     P = min(T, size) and R = min(S, size). Where T > P, block i holds the rows i·T//P up to (i+1)·T//P, and
     keeps the largest of its permitted cells, so that one strong cell is never averaged away. Where `low` < 0
     the colours diverge from 0, and a block keeps the cell furthest from 0 (of two equal ones the positive).
     `low` becomes step 0 and `high` step 255; values beyond them are clipped.
 
-    allowed: booleans broadcastable to (L,H,T,S), True where a query may attend; (T,S) comes back as (P,R),
-    (L,H,T,S) as (L,H,P,R), None as None. A block is masked only if all its cells are; it gets step 0, which
-    is not to be drawn.
+    allowed: booleans broadcastable to (…,T,S), True where a query may attend; (T,S) comes back as (P,R), None as
+    None. A block is masked only if all its cells are; it gets step 0, which is not to be drawn.
     """
     rows, columns = (_blocks(length, size) for length in matrices.shape[-2:])
     largest = _pool(np.maximum, _permitted(matrices, allowed, -np.inf), rows, columns)
@@ -34,6 +34,14 @@ def thumbnails(
         return _steps(largest, low, high), None
     allowed = _pool(np.logical_or, np.asarray(allowed, dtype=bool), rows, columns)
     return np.where(allowed, _steps(largest, low, high), np.uint8(0)), allowed
+
+
+def of_all_layers(allowed: Sequence[np.ndarray | None], heads: int) -> np.ndarray | None:
+    """What is not masked in thumbnails, (P,R) of each layer: (P,R) where it is the same in all, else (L,H,P,R)."""
+    first = allowed[0]
+    if first is None or all((layer == first).all() for layer in allowed):
+        return first
+    return np.repeat(np.stack(allowed)[:, None], heads, 1)
 
 
 def _blocks(length: int, size: int) -> np.ndarray:

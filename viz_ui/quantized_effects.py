@@ -14,7 +14,7 @@ from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.next_tokens import draw_next_tokens
 from viz_ui.open_matrix import named, note_opened, open_noted_matrix
-from viz_ui.pooling import thumbnails
+from viz_ui.pooling import of_all_layers, thumbnails
 from viz_ui.quantized import quantized_trace, trace_key
 from viz_ui.state import choose, choose_cell
 from viz_ui.text import counted, labels, number, plain
@@ -73,17 +73,17 @@ def _pictures(_before, _after, model: str, read: tuple, source: tuple | None, ma
     changes = weight_changes(_before, _after).numpy()
     ends = float(changes.max()) or 1.0
     found = {name: ([], low, high) for name, low, high in ((BEFORE, 0, 1), (AFTER, 0, 1), (DIFFERENCE, -ends, ends))}
-    allowed = None
+    seen = []
     for layer in range(_before.n_layers):
         mask = _before.mask(layer).numpy()
         for head in range(_before.config.n_heads):
             before, after = (trace.weights(layer, head).numpy() for trace in (_before, _after))
             for name, matrix in ((BEFORE, before), (AFTER, after), (DIFFERENCE, after - before)):
                 pictures, low, high = found[name]
-                small, seen = thumbnails(matrix[None, None], low, high, mask)
-                pictures.append(small[0, 0])
-            allowed = seen if allowed is None else allowed
-    shape = (*changes.shape, *found[BEFORE][0][0].shape)
+                small, allowed = thumbnails(matrix, low, high, mask)
+                pictures.append(small)
+        seen.append(allowed)
+    shape, allowed = (*changes.shape, *found[BEFORE][0][0].shape), of_all_layers(seen, _before.config.n_heads)
     return changes, {name: (np.stack(pictures).reshape(shape), allowed) for name, (pictures, _, _) in found.items()}
 
 

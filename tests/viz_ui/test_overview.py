@@ -1,0 +1,82 @@
+"""All heads at a glance: their thumbnails and numbers, of stored and of derived matrices, and what they cost."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import viz_model as vm
+from tests.viz_model.test_measures import loops
+from viz_ui import drawn
+from viz_ui.hidden_tokens import shown_tokens
+from viz_ui.overview import _pictures_of_layer
+from viz_ui.pooling import of_all_layers, thumbnails
+
+PROMPT = "The queen gave the girl a ring, and she thanked her. " * 4
+
+
+def page(name, stored_weights_bytes):
+    import streamlit as st
+
+    import viz_model as vm
+    from tests.viz_ui.test_overview import PROMPT
+    from viz_ui.overview import grid_pictures, measured
+    from viz_ui.view import View
+
+    model = vm.load("tiny-gpt")
+    trace = model.trace(PROMPT, stored_weights_bytes=stored_weights_bytes)
+    view = View(model, "tiny-gpt", PROMPT, None, trace, 0, 0, 0, 0)
+    st.session_state.pictures = {full: grid_pictures(view, name, full, "shown") for full in (True, False)}
+    st.session_state.measures = measured(view)
+
+
+def written_out(matrix, allowed, low, high):
+    """Steps of one thumbnail by the plain function, which has its own tests."""
+    return thumbnails(matrix, low, high, allowed)[0]
+
+
+@pytest.mark.parametrize("stored_weights_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("name", list(drawn.DRAWN))
+def test_pictures_and_numbers_of_all_heads_are_those_of_each_head(name, stored_weights_bytes):
+    state = AppTest.from_function(page, args=(name, stored_weights_bytes)).run().session_state
+    trace, kind = vm.load("tiny-gpt").trace(PROMPT), drawn.DRAWN[name]
+    mask = np.tri(trace.length, dtype=bool) if kind.masked else None
+    for full, (small, seen) in state.pictures.items():
+        assert small.shape == (4, 8, 32, 32)
+        assert (seen is None) == (mask is None)
+        for layer, head in np.ndindex(4, 8):
+            matrix = drawn.values(trace, name, layer, head)
+            largest = 1.0 if full else np.abs(matrix[np.isfinite(matrix)]).max()
+            low = 0 if kind.scale == "sequential" else -largest
+            difference = small[layer, head].astype(int) - written_out(matrix, mask, low, largest)
+            assert np.abs(difference).max() <= 1  # where a value lies between two steps
+    for layer, head in ((0, 0), (3, 7)):
+        for measure, value in loops(trace.weights(layer, head)).items():
+            assert state.measures[measure][layer, head] == pytest.approx(value, abs=1e-4)
+
+
+def test_a_long_prompt_holds_one_matrix_at_a_time():
+    model = vm.load("tiny-gpt")
+
+    def peak(stored_weights_bytes):
+        trace = model.trace([*range(256)], stored_weights_bytes=stored_weights_bytes)
+        tracemalloc.start()
+        _pictures_of_layer(trace, shown_tokens(model, trace, "shown"), drawn.WEIGHTS, True, 0)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    matrix = 4 * 256 * 256
+    assert peak(0) < 4 * matrix  # with what is made of it
+    assert peak(1 << 30) > 8 * matrix
+
+
+def test_layers_that_look_differently_far_are_hatched_each_in_its_own_way():
+    near, far = np.eye(3, dtype=bool), np.tri(3, dtype=bool)
+    assert of_all_layers([None, None], 2) is None
+    np.testing.assert_array_equal(of_all_layers([far, far], 2), far)
+    found = of_all_layers([near, far], 2)
+    assert found.shape == (2, 2, 3, 3)
+    np.testing.assert_array_equal(found[0, 1], near)
+    np.testing.assert_array_equal(found[1, 0], far)
