@@ -23,6 +23,7 @@ BARE = "at_the_bare_address"
 
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 LONGEST_TARGET = 1000
+LONGEST_DRAWN = 2048  # tokens; a matrix of more has more cells than a browser bears
 
 SENT = ("raw", "chat")  # a chat model's prompt: as typed, or in the template of its chats
 
@@ -245,9 +246,16 @@ def _choose_mask(model: vm.Model, part: str) -> str:
 
 
 def _say_length(model: vm.Model, prompt: str | tuple[int, ...], typed: str) -> None:
+    """How many tokens there are. Raises PromptError where their matrices cannot be drawn."""
     read, raw = (len(model.ids(text)) for text in (prompt, typed))
     without = f", {raw:,} when sent raw" if prompt != typed else ""
-    st.sidebar.caption(f"{read:,} of {model.config.context_length:,} tokens{without}")
+    longest = model.config.context_length
+    st.sidebar.caption(f"{read:,} of {longest:,} tokens{without}")
+    if LONGEST_DRAWN < read <= longest:
+        raise vm.PromptError(
+            f"The prompt has {read:,} tokens. {model.name} reads up to {longest:,}, but matrices are drawn up to "
+            f"{LONGEST_DRAWN:,} tokens: a browser does not bear more cells. Shorten it by {read - LONGEST_DRAWN:,}."
+        )
 
 
 def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:

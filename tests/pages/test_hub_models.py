@@ -102,6 +102,18 @@ def test_a_prompt_is_read_raw_or_in_the_chat_template(sent):
     assert f"{len(ids)} of 96 tokens" in words(test)
 
 
+def test_a_prompt_that_the_model_reads_but_no_browser_draws_gets_a_sentence(monkeypatch):
+    monkeypatch.setattr("viz_ui.sidebar.LONGEST_DRAWN", 10)
+    longer = PROMPT * 4
+    count = len(tokenizer()(longer)["input_ids"])
+    test = app(prompt=longer)
+    assert f"The prompt has {count} tokens. chatty reads up to 96, but matrices are drawn up to 10" in words(test)
+    assert f"Shorten it by {count - 10}." in words(test)
+    assert not test.get("bidi_component")
+    test.sidebar.text_area(key="prompt").set_value(PROMPT).run()
+    assert weights(tokenizer()(PROMPT)["input_ids"], 0, 0).shape == received(blob(test, "items"))["weights"][0].shape
+
+
 def test_a_chat_is_generated_from_and_the_switch_turns_it_back():
     test = app("generate", sent="chat", new=3, greedy="true", layer=0, head=1)
     ids = torch.tensor([sent_as_chat()])
