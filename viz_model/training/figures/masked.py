@@ -14,7 +14,7 @@ from viz_model.errors import TrainingError
 from viz_model.measures import next_token_share, previous_token_share
 from viz_model.training.data import IGNORED, encode_books, hide
 from viz_model.training.figures.report import Report, best_heads, table
-from viz_model.training.figures.text import SEED, SEQUENCES, all_weights
+from viz_model.training.figures.text import BATCH, SEED, SEQUENCES, all_weights
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,11 @@ def masked_figures(model: vm.Model, books: list[str]) -> Masked:
     whole = held_out_rows(model, books)
     hidden = hide(whole, model.tokenizer.mask, np.random.default_rng(SEED))
     total, right = 0.0, 0
-    for ids, targets in zip(hidden.ids, torch.from_numpy(hidden.targets), strict=True):
+    for at in range(0, len(whole), BATCH):
+        ids, targets = (torch.from_numpy(rows[at : at + BATCH]) for rows in (hidden.ids, hidden.targets))
         counted = targets != IGNORED
         with torch.inference_mode():
-            logits = model.transformer.unembed(model.transformer.hidden(torch.from_numpy(ids)[None])[0, counted])
+            logits = model.transformer.unembed(model.transformer.hidden(ids)[counted])
         total += F.cross_entropy(logits, targets[counted], reduction="sum").item()
         right += int((logits.argmax(-1) == targets[counted]).sum())
     asked = hidden.targets[hidden.targets != IGNORED]

@@ -1,5 +1,8 @@
 """The figures of a model of text: held-out loss, what each head does, a continued story."""
 
+from collections.abc import Iterator
+from itertools import groupby
+
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -11,6 +14,7 @@ from viz_model.measures import induction_share, previous_token_share
 from viz_model.training.figures.report import Report, best_heads, table
 
 HALF, SEQUENCES, SEED = 40, 64, 20_000_000  # far from the seeds of any training step
+BATCH = 8  # windows
 STORY = "Once upon a time there was a king who had three daughters."
 HEAD_FIGURES = ("previous_text", "previous_random", "induction")
 
@@ -22,18 +26,30 @@ def text_loss(model: vm.Model, books: list[str]) -> float:
     predict counts, so that every token is predicted once, most with half a window before it.
     """
     total, count = 0.0, 0
+    for pieces, first in _batches(model, books):
+        with torch.inference_mode():
+            stream = model.transformer.hidden(pieces[:, :-1])[:, first:]
+            logits = model.transformer.unembed(stream).flatten(0, 1)
+        targets = pieces[:, first + 1 :].flatten()
+        total += F.cross_entropy(logits, targets, reduction="sum").item()
+        count += len(targets)
+    return total / count
+
+
+def _batches(model: vm.Model, books: list[str]) -> Iterator[tuple[torch.Tensor, int]]:
+    """The windows of `text_loss`, up to BATCH that are equally long at once (n,T+1), and from where on they count."""
     window = model.config.context_length
     half = (window + 1) // 2
+    pieces = []
     for book in books:
-        ids = torch.tensor([model.tokenizer.end_of_text, *model.tokenizer.encode(book)])
+        ids = [model.tokenizer.end_of_text, *model.tokenizer.encode(book)]
         for start in range(0, max(1, len(ids) - 1 - (window - half)), half):
-            piece = ids[start : start + window + 1]
-            first = window - half if start else 0
-            with torch.inference_mode():
-                logits = model.transformer(piece[None, :-1], logits="all")[0, first:]
-            total += F.cross_entropy(logits, piece[first + 1 :], reduction="sum").item()
-            count += len(piece) - 1 - first
-    return total / count
+            pieces.append((window - half if start else 0, ids[start : start + window + 1]))
+    pieces.sort(key=lambda piece: (piece[0], len(piece[1])))
+    for (first, _), alike in groupby(pieces, key=lambda piece: (piece[0], len(piece[1]))):
+        rows = [piece for _, piece in alike]
+        for at in range(0, len(rows), BATCH):
+            yield torch.tensor(rows[at : at + BATCH]), first
 
 
 def random_repeats(vocab_size: int) -> torch.Tensor:
