@@ -5,6 +5,7 @@ missing. Browser tests run last: they are slow, and an event loop lives in the m
 """
 
 import importlib.util
+import os
 from functools import cache
 
 import pytest
@@ -27,10 +28,18 @@ def real_model(request, tmp_path_factory):
     """A function: the name of a real model that can be fetched -> its folder, where no other test looks."""
     if not request.config.getoption("--real-models"):
         pytest.skip("needs --real-models, which fetches them (180 MB)")
+    from filelock import FileLock
+
     from viz_model.fetching import fetch
 
-    folder = tmp_path_factory.mktemp("fetched")
-    return lambda name: fetch(name, folder)
+    base = tmp_path_factory.getbasetemp()
+    shelf = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fetched"  # one for all workers
+
+    def fetched(name):
+        with FileLock(f"{shelf}.lock"):  # `fetch` itself refuses to wait for another one
+            return fetch(name, shelf)
+
+    return fetched
 
 
 @cache

@@ -25,12 +25,10 @@ def undisturbed() -> Iterator[None]:
 def import_library() -> None:
     """Import the library; the packages in `UNASKED` are hidden from it meanwhile, and for it they are not installed.
 
-    Who needs these with the library in the same process imports `transformers.modeling_utils` first: nothing is
-    hidden from a library that is there already.
+    Who needs these with the library in the same process imports `transformers` first. Nothing is hidden from a library
+    that is there already, if only in part: it may have found them, and would stumble over what is gone.
     """
-    if "transformers.modeling_utils" in sys.modules:
-        return
-    hidden = [package for package in UNASKED if package not in sys.modules]
+    hidden = [] if "transformers" in sys.modules else [name for name in UNASKED if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # None there: importing it is an ImportError, and it cannot be found
     try:
         importlib.import_module("transformers.modeling_utils")

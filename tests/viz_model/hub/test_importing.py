@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
 FRESH = """
@@ -19,8 +20,22 @@ print("as it was")
 """
 
 
-def test_what_is_not_asked_for_is_not_imported_and_still_there(tmp_path):
+# The library looks once for what is installed, and goes by that later on.
+IN_PART = """
+import sys
+import transformers
+assert transformers.utils.is_scipy_available() and transformers.utils.is_bitsandbytes_available()
+assert "transformers.modeling_utils" not in sys.modules
+import viz_model as vm
+vm.load(sys.argv[1])
+import scipy, bitsandbytes
+print("as it was")
+"""
+
+
+@pytest.mark.parametrize("script", [FRESH, IN_PART], ids=["fresh", "in part"])
+def test_what_is_not_asked_for_is_not_imported_and_still_there(script, tmp_path):
     sizes = {"vocab_size": 67, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1}
     LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=2)).save_pretrained(tmp_path)
-    done = subprocess.run([sys.executable, "-c", FRESH, tmp_path], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "as it was", done.stderr
