@@ -14,6 +14,8 @@ A test normally writes
 What is read once, right after an action, is read too early on a slow machine: `expect`, or `eventually`.
 """
 
+import base64
+import io
 import os
 import re
 import shutil
@@ -26,6 +28,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+from PIL import Image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -123,6 +128,12 @@ def eventually(read, expected, seconds=EVENTUALLY_SECONDS):
         if time.monotonic() > deadline:
             raise AssertionError(f"still {value!r} after {seconds} s, not {expected!r}")
         time.sleep(0.05)
+
+
+def picture_of(canvas):
+    """What a canvas shows, (height, width, RGBA) uint8: as a PNG, for numbers one by one take the browser seconds."""
+    data = canvas.evaluate("canvas => canvas.toDataURL().split(',')[1]")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
 
 
 def address(page):

@@ -7,7 +7,16 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from tests.browser.harness import address, eventually, looks, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.browser.harness import (
+    address,
+    eventually,
+    looks,
+    nothing_sticks_out,
+    on_first_screen,
+    open_page,
+    picture_of,
+    settle,
+)
 from tests.browser.test_explorer import LONG, ids, link
 from tests.bundled import attentions, gpt2, queries_keys_values
 from tests.viz_model.plain_sampler import plain_draw, plain_sampler
@@ -15,10 +24,6 @@ from viz_ui.colours import diverging_lut
 
 PROMPT = "The queen gave the girl a ring."
 FIRST = {"temperature": 0.8, "top_k": 40, "top_p": 0.95}  # what a first visitor sees
-PIXELS = """canvas => {
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  return [canvas.height, canvas.width, +canvas.dataset.rows, +canvas.dataset.columns, Array.from(data)];
-}"""
 
 
 def generate(page, base, **choices):
@@ -105,8 +110,10 @@ def test_the_strips_grow_by_one_real_column_a_step(page, app_url):
     length, tokens = len(ids(PROMPT)), continued(PROMPT, 5)
     _, keys, values = queries_keys_values(tokens[:-1], 2, 5)
     for name, expected in (("K", keys), ("V", values)):
-        height, width, rows, columns, data = page.locator(f".of-{name} canvas").evaluate(PIXELS)
-        seen = np.array(data).reshape(height, width, 4)[:, :, :3]
+        canvas = page.locator(f".of-{name} canvas")
+        rows, columns = (int(canvas.get_attribute(f"data-{axis}")) for axis in ("rows", "columns"))
+        seen = picture_of(canvas)[:, :, :3]
+        height, width, _ = seen.shape
         assert (rows, columns) == expected.T.shape
         middle = seen[(np.arange(rows) * 2 + 1) * height // (2 * rows)][
             :, (np.arange(columns) * 2 + 1) * width // (2 * columns)

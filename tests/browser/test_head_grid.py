@@ -9,15 +9,13 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.harness import REPOSITORY, eventually, open_page, settle
+from tests.browser.harness import REPOSITORY, eventually, open_page, picture_of, settle
 from tests.browser.head_grid_app import attention, labels
 from viz_ui.colours import sequential_lut
 
-PICTURE = """button => {
-  const canvas = button.closest('.heads').querySelector('.pictures'), ratio = devicePixelRatio;
-  const [left, top, side] = [button.offsetLeft, button.offsetTop, button.offsetWidth].map(at => Math.round(at * ratio));
-  return [side, Array.from(canvas.getContext('2d').getImageData(left, top, side, side).data)];
-}"""
+PLACE = (
+    "button => [button.offsetTop, button.offsetLeft, button.offsetWidth].map(at => Math.round(at * devicePixelRatio))"
+)
 WATCH_CHOICES = """heads => {
   window.choices = [];
   new MutationObserver(changes => changes.forEach(({ target }) => {
@@ -43,9 +41,9 @@ def head_button(page, layer, head):
 
 def pixels(page, layer, head, shape):
     """The middle of each cell in the picture of one head, (rows, columns, RGBA)."""
-    side, data = head_button(page, layer, head).evaluate(PICTURE)
+    top, left, side = head_button(page, layer, head).evaluate(PLACE)
     rows, columns = (((np.arange(cells) + 0.5) * side / cells).astype(int) for cells in shape)
-    return np.array(data, np.uint8).reshape(side, side, 4)[rows[:, None], columns]
+    return picture_of(page.locator(".head-grid .pictures"))[top + rows[:, None], left + columns]
 
 
 def check_picture(page, layer, head, weights, allowed=None):

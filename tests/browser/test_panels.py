@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import REPOSITORY, eventually, open_page, settle
+from tests.browser.harness import REPOSITORY, eventually, open_page, picture_of, settle
 from tests.browser.panels_app import WIDTH, attention, labels
 from viz_ui.colours import diverging_lut, sequential_lut
 
@@ -38,12 +38,11 @@ def cells(page, name):
 
 def pixels(page, name):
     """The canvas of a matrix as (rows, columns, cell height, cell width, 4) uint8."""
-    shape, data = cells(page, name).evaluate(
-        """canvas => [[canvas.dataset.rows, canvas.height, canvas.dataset.columns, canvas.width].map(Number),
-             [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]]"""
-    )
-    rows, height, columns, width = shape
-    image = np.array(data, np.uint8).reshape(rows, height // rows, columns, width // columns, 4)
+    canvas = cells(page, name)
+    rows, columns = canvas.evaluate("canvas => [canvas.dataset.rows, canvas.dataset.columns].map(Number)")
+    image = picture_of(canvas)
+    height, width, _ = image.shape
+    image = image.reshape(rows, height // rows, columns, width // columns, 4)
     return image.transpose(0, 2, 1, 3, 4)
 
 
