@@ -10,7 +10,7 @@ from viz_ui.generation import Branches, Run, read_branches, write_branches
 from viz_ui.generation_curves import cost_figure
 from viz_ui.state import note_widgets_drawn
 from viz_ui.text import labels
-from viz_ui.view import View, current_view
+from viz_ui.view import View, current_view, sign_of_a_pass
 
 NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
 MORE = 10
@@ -45,7 +45,8 @@ def draw() -> None:
     if run is None:
         st.rerun()
     if not run.is_done(wanted) and len(run.steps) <= (choices.step or 0):
-        run.advance(wanted, 0)  # one step, so that there is something to see, or the branch just taken
+        with sign_of_a_pass(view.model, view.prompt):
+            run.advance(wanted, 0)  # one step, so that there is something to see, or the branch just taken
     draw_button(row, view, run, wanted)
     if run.problem:
         st.info(run.problem, icon=":material/edit:")

@@ -5,9 +5,12 @@ import streamlit as st
 from viz_ui.cross_attention import draw_cross_attention
 from viz_ui.fill_in_the_blank import draw_blank
 from viz_ui.formulas import coloured
+from viz_ui.layouts import BOTH, DECODER, ENCODER
 from viz_ui.layouts_side_by_side import draw_side_by_side
 from viz_ui.norms_through_depth import draw_norms
 from viz_ui.sections import choose_section, draw_section
+from viz_ui.text import plain
+from viz_ui.view import current_view
 
 SIDE_BY_SIDE, NORMS, CROSS, BLANK = "Side by side", "Norms through depth", "Cross-attention", "Fill in the blank"
 SECTIONS = {SIDE_BY_SIDE: draw_side_by_side, NORMS: draw_norms, CROSS: draw_cross_attention, BLANK: draw_blank}
@@ -23,6 +26,8 @@ SENTENCES = {
 def draw() -> None:
     section = choose_section("Layouts", list(SECTIONS), key="layouts")
     st.markdown(coloured(SENTENCES[section]))
+    if (chosen := current_view().name) not in (ENCODER, DECODER, BOTH):
+        st.caption(f"Drawn here, whatever is chosen: {ENCODER}, {DECODER} and {BOTH}; {plain(chosen)} is none of them.")
     draw_section(SECTIONS[section])
 
 

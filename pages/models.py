@@ -197,6 +197,8 @@ def fetch_typed() -> None:
     if name := st.session_state.hub_id.strip():
         begin_fetch(name)
         st.session_state["models_problem"] = st.session_state.get("fetch_problem", "")
+    else:
+        st.session_state.models_problem = "No model is named. Type ORGANISATION/NAME, then press Fetch."
 
 
 def open_typed() -> None:
@@ -206,6 +208,8 @@ def open_typed() -> None:
             look_at(open_folder(path))
         except vm.VizError as error:
             st.session_state.models_problem = str(error)
+    else:
+        st.session_state.models_problem = "No folder is named. Type its whole path, then press Open."
 
 
 def draw_compared() -> None:

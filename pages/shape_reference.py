@@ -7,7 +7,7 @@ from viz_model import costs
 from viz_model.quantities import GROUPS, Quantity, letters, quantities
 from viz_ui.formulas import ATTENTION, coloured
 from viz_ui.text import plain
-from viz_ui.view import View, current_view
+from viz_ui.view import View, current_view, sign_of_a_pass
 
 MEANINGS = {
     "B": "batch",
@@ -41,7 +41,8 @@ def draw() -> None:
     )
     draw_letters(view)
     st.latex(coloured(ATTENTION))
-    rows = quantities(view.model, view.trace, view.layer)
+    with sign_of_a_pass(view.model, view.prompt):
+        rows = quantities(view.model, view.trace, view.layer)
     for group in GROUPS:
         draw_group(group, [row for row in rows if row.group == group])
     draw_costs(view)

@@ -1,6 +1,7 @@
 """Two passes side by side: what another mask, or another token, did to weights, stream and prediction."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -102,14 +103,20 @@ def likeliest_next(trace: Trace) -> list[int]:
     return trace.unembed(trace[trace.site("final_norm")]).argmax(-1).tolist()
 
 
+def predicts(trace: Trace) -> bool:
+    """Whether the pass says what tokens are likely: not of a source, and not without an unembedding."""
+    return trace.part != "encoder" and "logits" in trace.tensors
+
+
 @torch.inference_mode()
-def likely_tokens(trace: Trace, position: int, count: int) -> list[int]:
+def likely_tokens(trace: Trace, position: int, count: int, signs: Collection[int] = ()) -> list[int]:
     """Tokens that the model itself finds likely at `position`, the one that stands there left out.
 
     By the prediction of the token before; at position 0, where there is none, by the token's own prediction. Where
-    nothing is predicted (of a source, or without an unembedding), the other tokens of the text.
+    nothing is predicted, the other tokens of the text, but for `signs`, which stand for no text ([CLS]).
     """
-    if trace.part == "encoder" or "logits" not in trace.tensors:
-        return [token for token in dict.fromkeys(trace.ids) if token != trace.ids[position]][:count]
+    if not predicts(trace):
+        left_out = {trace.ids[position], *signs}
+        return [token for token in dict.fromkeys(trace.ids) if token not in left_out][:count]
     likeliest = trace.logits_at(max(0, position - 1)).topk(count + 1).indices.tolist()
     return [token for token in likeliest if token != trace.ids[position]][:count]

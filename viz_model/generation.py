@@ -57,7 +57,7 @@ class Step:
     seconds: float
     seconds_uncached: float | None
     largest_difference: float | None
-    cache: CacheView | None
+    cache: CacheView | None = field(repr=False)
     model: "Model" = field(repr=False)
     found: Mapping[str, Tensor] = field(repr=False)
 

@@ -45,6 +45,10 @@ class Model:
         self.examples = examples or {}  # prompts of its own kind, by what they are called
         self.stored_as = "float32"  # the precision of its weights on disk; computed is in float32
 
+    def __repr__(self) -> str:
+        heads = f"{self.config.n_layers} layers × {self.config.n_heads} heads"
+        return f"<{type(self).__name__} {self.name}: {self.config.layout}, {heads}>"
+
     @property
     def config(self) -> TransformerConfig:
         return self.transformer.config

@@ -54,6 +54,12 @@ class Trace:
     unembed: Callable[[Tensor], Tensor]
     equation_of: Callable[[str], Equation]
 
+    def __repr__(self) -> str:
+        """A line. A dataclass would print all tensors: thousands of lines, where a reader asked for a look."""
+        heads = f"{self.n_layers} layers × {self.config.n_heads} heads"
+        cells = f"{self.length} queries × {self.key_length} keys"
+        return f"<Trace: {self.part}, {heads}, {cells}, {self.mask_name}; hook sites: list(trace.tensors)>"
+
     def of(self, part: str) -> "Trace":
         """The same pass through another part. Raises VizError for a part that the model does not have."""
         if part not in self.config.parts:

@@ -51,7 +51,7 @@ def growth_figure(
             y=[height],
             mode="markers",
             marker={"size": 10, "color": ROLES["weights"].on_dark if dark else ROLES["weights"].hue},
-            name=f"from T = {crossing:,.0f} on, T² is more than the rest",
+            name=f"T² is more from T = {crossing:,.0f} on",
             hovertemplate=f"T = {crossing:,.0f}: as much as all others together<extra></extra>",
         )
     figure.update_xaxes(type="log", title="T, tokens", tickvals=[16, 128, 1024, 8192, 65536], tickformat=",")
@@ -59,6 +59,13 @@ def growth_figure(
     figure.update_layout(
         height=270,
         margin={"l": 10, "r": 10, "t": 20, "b": 10},
-        legend={"x": 0.01, "y": 1, "bgcolor": CLEAR},  # the upper left is free: every curve rises
+        legend=_free_corner(lengths, length) | {"bgcolor": CLEAR},
     )
     return figure
+
+
+def _free_corner(lengths: np.ndarray, length: int) -> dict:
+    """Where the legend stands: every curve rises, so above at the left or below at the right, away from T's line."""
+    if length > np.sqrt(float(lengths[0]) * float(lengths[-1])):
+        return {"x": 0.01, "y": 1}
+    return {"x": 0.99, "xanchor": "right", "y": 0.01, "yanchor": "bottom"}

@@ -39,7 +39,8 @@ def wavelength_figure(waves: dict[str, np.ndarray], *, trained: int, theme: Them
         x=0, y=np.log10(trained), xanchor="left", yanchor="bottom", text=words, showarrow=False, font_size=12
     )
     _lay_out(figure, theme, height)
-    figure.update_xaxes(title="pair p", dtick=1 if len(next(iter(waves.values()))) <= 32 else 8)
+    pairs = len(next(iter(waves.values())))
+    figure.update_xaxes(title="pair p", dtick=1 if pairs <= 32 else 8, range=[-0.5, pairs - 0.5])
     figure.update_yaxes(type="log", title="tokens for one turn, 2π/θ", dtick=1, exponentformat="power")
     return figure
 

@@ -233,6 +233,8 @@ def draw_table(quantized: Quantized, largest: dict[str, Tensor]) -> None:
         on_select=lambda: take_row(tensors),
         selection_mode="single-row",
         column_config={
+            "outputs": st.column_config.NumberColumn(format="localized"),
+            "inputs": st.column_config.NumberColumn(format="localized"),
             "bytes before": st.column_config.NumberColumn(format="localized"),
             "bytes after": st.column_config.NumberColumn(format="localized", help="Codes and constants"),
             "bits": st.column_config.NumberColumn(format="%.3f", help="Bits a weight, constants counted"),

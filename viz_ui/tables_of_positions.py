@@ -22,7 +22,7 @@ def draw_tables() -> None:
     shown = drawn(
         view,
         lambda config: is_ours(config) and config.position in ADDED,
-        "a model that adds rows of positions to its tokens",
+        "a model of this project that adds rows of positions to its tokens",
     )
     config = shown.model.config
     tables = position_tables(shown.model)

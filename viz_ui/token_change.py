@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.comparison import likely_tokens, single_token, stream_change, with_token
+from viz_model.comparison import likely_tokens, predicts, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.masked import SIDES, Side, chosen_side, masked_trace
 from viz_ui.open_matrix import named, note_opened, open_noted_matrix
@@ -62,7 +62,18 @@ def draw_token_change(view: View) -> None:
     )
     st.caption(
         "Residual stream: ‖x′ − x‖ / ‖x‖ over its C numbers, after the embedding and after each layer, worked out in "
-        "float64 from the numbers of the two passes. A and B share one scale."
+        "float64 from the numbers of the two passes. A and B share one scale." + _way_between_tokens(view)
+    )
+
+
+def _way_between_tokens(view: View) -> str:
+    """Why both masks of cross-attention may leave the past as it was: no token of the target is read through them."""
+    if view.trace.part != "cross":
+        return ""
+    mask = view.model.config.mask_of("decoder")
+    return (
+        " A and B say here what is read of the source. Of one another, tokens of the target learn in the decoder's "
+        f"self-attention, whose mask stays {plain(mask)} in both."
     )
 
 
@@ -83,7 +94,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
         )
         position = view.trace.length // 2 if chosen is None else chosen
         own = view.under(view.own_mask)  # whatever the sidebar's mask is
-        likely = likely_tokens(own, position, SUGGESTIONS)
+        likely = likely_tokens(own, position, SUGGESTIONS, getattr(view.model.tokenizer, "signs", ()))
         names = [shown(piece) for piece in view.model.token_bytes(likely)] or [""]
         typed = st.text_input(
             "New token",
@@ -95,7 +106,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             help="One token. Write · for a space, as in the labels: most words begin with one.",
         )
         st.menu_button(
-            "Likely here",
+            "Likely here" if predicts(own) else "Of this text",
             names,
             key="likely",
             format_func=plain,
@@ -126,13 +137,13 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
     touched = int(before.any(0).sum())
     return head + (
         f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed: by up to "
-        f"**{number(before.max())}** of their length (at position {place}, {_places(change)[layer]})."
+        f"**{number(before.max())}** of their length (at position {place}, after {_places(change)[layer]})."
     )
 
 
 def _places(change: np.ndarray) -> list[str]:
-    """What the rows of `stream_change` are."""
-    return ["embedding", *(f"after layer {layer}" for layer in range(len(change) - 1))]
+    """After what the rows of `stream_change` are the stream; short, for a long prompt's rows have little room."""
+    return ["embedding", *(f"layer {layer}" for layer in range(len(change) - 1))]
 
 
 def _stream(view: View, side: Side, change: np.ndarray, position: int) -> Matrix:
@@ -142,7 +153,7 @@ def _stream(view: View, side: Side, change: np.ndarray, position: int) -> Matrix
         change,
         _places(change),
         view.labels,
-        row_axis="place",
+        row_axis="after",
         column_axis="position",
         caption=f"(L + 1, T) = {change.shape}: token {position} replaced",
         role="stream",

@@ -11,7 +11,7 @@ from viz_ui.models import load_model
 from viz_ui.state import NUMBERS, chosen_number
 from viz_ui.text import labels, plain
 
-A_SECOND_OF_OPERATIONS = 60e9  # multiplications and additions, on two cores of a laptop
+A_SECOND_OF_OPERATIONS = 20e9  # multiplications and additions, on two busy cores of a laptop
 
 PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
 

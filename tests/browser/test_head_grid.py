@@ -13,9 +13,10 @@ from tests.browser.harness import REPOSITORY, eventually, open_page, picture_of,
 from tests.browser.head_grid_app import attention, labels
 from viz_ui.colours import sequential_lut
 
-PLACE = (
-    "button => [button.offsetTop, button.offsetLeft, button.offsetWidth].map(at => Math.round(at * devicePixelRatio))"
-)
+PLACE = """button => {
+  const box = button.getBoundingClientRect(), grid = button.closest('.heads').getBoundingClientRect();
+  return [box.top - grid.top, box.left - grid.left, box.width].map(at => Math.round(at * devicePixelRatio));
+}"""
 WATCH_CHOICES = """heads => {
   window.choices = [];
   new MutationObserver(changes => changes.forEach(({ target }) => {
@@ -190,6 +191,34 @@ def test_thirty_layers_scroll_inside_and_keep_the_chosen_head_in_view(page, grid
         expect(page.get_by_text(re.compile(f"^chosen {layer} {head},"))).to_be_visible()
         eventually(lambda layer=layer, head=head: head_button(page, layer, head).evaluate(IN_VIEW), True)
         assert page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollTop") == 0
+
+
+def test_the_frame_of_a_head_that_scrolls_away_is_behind_the_names(page, grid_url):
+    """The names of heads look the same wherever the grid stands."""
+    open_page(page, f"{grid_url}/?layers=30&heads=9&key_heads=3&tokens=12&layer=3&head=3")
+    scroller, names = page.locator(".scroller"), page.locator(".corner").bounding_box()
+    end = names["y"] + names["height"]
+    box = scroller.bounding_box()
+    strip = {"x": box["x"], "y": box["y"], "width": box["width"], "height": int(end - box["y"])}
+    expected = page.screenshot(clip=strip)
+    chosen = head_button(page, 3, 3).bounding_box()["y"]
+    for place in (box["y"] - 4, box["y"] + 8, end - 4):
+        scroller.evaluate("(box, by) => (box.scrollTop = by)", chosen - place)
+        assert page.screenshot(clip=strip) == expected, f"the head stands {place - box['y']:.0f} pixels down"
+
+
+def test_thumbnails_are_sharp_after_zooming(page, grid_url):
+    """Twice as many pixels, though the column of the grid is as wide as before."""
+    open_page(page, f"{grid_url}/?layers=4&heads=8&tokens=12&layer=1&head=2")
+    page.locator(".head-grid").evaluate("grid => (grid.style.width = '340px')")
+    weights, allowed = attention(4, 8, 12, "causal")
+    eventually(lambda: page.locator(".scroller").evaluate("box => box.clientWidth <= 340"), True)
+    size = page.viewport_size
+    zoom = {"width": size["width"] // 2, "height": size["height"] // 2, "deviceScaleFactor": 2, "mobile": False}
+    page.context.new_cdp_session(page).send("Emulation.setDeviceMetricsOverride", zoom)
+    sharp = "picture => picture.width === Math.round(picture.parentNode.offsetWidth * 2)"
+    eventually(lambda: page.locator(".head-grid .pictures").evaluate(sharp), True)
+    check_picture(page, 1, 2, weights[1, 2], allowed)
 
 
 @pytest.mark.viewport(900, 900)

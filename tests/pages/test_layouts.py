@@ -207,6 +207,17 @@ def test_nonsense_in_the_address_is_passed_over(address):
     assert test.get("bidi_component") or test.get("plotly_chart")
 
 
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_chosen_model_that_this_page_does_not_draw_is_told_so(section):
+    def told(model):
+        captions = [caption.value.replace("\\", "") for caption in layouts(section, model=model).caption]
+        return [words for words in captions if "none of them" in words]
+
+    [words] = told("tiny-llama")
+    assert words.endswith("tiny-bert, tiny-gpt and tiny-seq2seq; tiny-llama is none of them.")
+    assert not told("tiny-gpt")
+
+
 def test_models_that_are_not_here_are_said_so_and_the_others_drawn(tmp_path, monkeypatch):
     shutil.copytree(Path(translated.FOLDER).parent / "tiny-gpt", tmp_path / "tiny-gpt")
     monkeypatch.setattr("viz_model.checkpoints.FOLDER", tmp_path)

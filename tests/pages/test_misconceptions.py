@@ -1,6 +1,8 @@
 """The page Misconceptions: a guess first, then numbers that the test works out by itself."""
 
 import re
+from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ import viz_model as vm
 from tests.bundled import attentions
 from tests.opened import MAIN, opened
 from tests.received import received
+from viz_model.evaluation import Loss
 from viz_ui.components.packing import unpack
+from viz_ui.misconceptions.whole import WHOLE, answer
 
 PROMPT = "Once upon a time there was a king."
 GUESS = {"Lengths": "lengths", "The whole": "the_whole", "Memory": "memory", "Equations": "equations"}
@@ -77,6 +81,18 @@ def test_a_text_that_is_guessed_worse_than_blind_proves_nothing():
         whole = F.cross_entropy(model.transformer(ids, logits="all")[0, :-1], ids[0, 1:]).item()
     assert whole > np.log(model.config.vocab_size)
     assert "cannot tell" in told
+
+
+@pytest.mark.parametrize("parts", [*permutations(("attention", "feed-forward", "norms"))])
+def test_a_part_without_which_the_numbers_overflow_is_missed_most(parts):
+    """Thirty layers without norms end in NaN, which is neither less nor more than a number."""
+    nats = {"attention": 9.0, "feed-forward": 26.0, "norms": float("nan")}
+    losses = {WHOLE: Loss(3.92, 12, "")} | {part: Loss(nats[part], 12, "") for part in parts}
+    view = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(vocab_size=49_152)))
+    told = answer(view, losses)
+    assert told.startswith("**No.**")
+    assert told.endswith("Missed most: **norms**.")
+    assert "norms no number" in told
 
 
 def test_kept_bytes_are_those_of_the_cache():

@@ -87,6 +87,7 @@ def test_a_folder_of_ones_own_is_opened_chosen_linked_and_closed(tmp_path):
     folder = tmp_path / "my models" / "mine"
     save(folder, make_model(CONFIG), TOKENIZER)
     test = type_in(models(), "folder_path", f" {folder} ", "Open")
+    assert " · licence not stated · " in rows(test)[str(folder)]["about"]
     assert not test.exception
     assert test.query_params["model"] == [str(folder)] or test.query_params["model"] == str(folder)
     assert test.sidebar.selectbox(key="model").value == str(folder)
@@ -205,3 +206,13 @@ def test_an_id_of_the_hub_that_is_none_gets_a_sentence():
     [info] = test.info
     assert "is no model that can be fetched" in info.value
     assert fetcher().latest is None
+
+
+@pytest.mark.parametrize(("field", "button"), [("hub_id", "Fetch"), ("folder_path", "Open")])
+def test_an_empty_field_says_what_to_type_and_the_next_press_takes_it_back(field, button):
+    test = type_in(models(), field, "  ", button)
+    [info] = test.info
+    assert f"then press {button}" in info.value
+    assert fetcher().latest is None
+    [info] = type_in(test, field, "../../etc", button).info
+    assert "etc" in info.value

@@ -107,7 +107,7 @@ def test_tables_against_the_file_and_the_formula():
 
 def test_a_model_without_a_table_shows_another_s_and_says_so():
     said = words(app(model=NAME, positions="Tables")).replace("\\", "")
-    assert re.search(rf"Drawn here: \S+\. This part needs a model that adds rows .* {NAME} is not one", said)
+    assert re.search(rf"Drawn here: \S+\. This part needs a model of this project .* rows .* {NAME} is not one", said)
 
 
 def test_pairs_are_the_queries_and_keys_before_their_rotation(turning):

@@ -11,6 +11,7 @@ from tests.bundled import gpt2
 from viz_model.comparison import (
     compare_next_tokens,
     likely_tokens,
+    predicts,
     query_entropy,
     single_token,
     stream_change,
@@ -111,3 +112,12 @@ def test_likely_tokens_are_those_of_the_prediction_before(model):
     ranked = [token for token in np.argsort(-logits) if token != trace.ids[POSITION]]
     assert likely_tokens(trace, POSITION, 5) == ranked[:5]
     assert len(likely_tokens(trace, 0, 5)) == 5
+
+
+def test_where_nothing_is_predicted_the_words_of_the_text_are_offered_but_not_its_signs():
+    trace = vm.load("tiny-seq2seq").trace("2 May 2024").of("encoder")
+    sign, *others = dict.fromkeys(trace.ids)
+    assert not predicts(trace)
+    expected = [token for token in others if token != trace.ids[3]]
+    assert likely_tokens(trace, 3, 4, {sign}) == expected[:4]
+    assert likely_tokens(trace, 3, 4) == [sign, *expected][:4]

@@ -215,6 +215,18 @@ def test_what_is_not_there_is_said_in_a_sentence(ask, words, stored_weights_byte
     assert str(caught.value).endswith(".")
 
 
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_a_trace_and_a_model_are_shown_in_a_line_and_a_step_without_its_cache(part):
+    host = model(layout="encoder-decoder", n_layers=2, n_encoder_layers=1)
+    trace = host.trace(IDS, target=IDS[:3]).of(part)
+    layers, heads, (queries, keys) = trace.n_layers, trace.config.n_heads, trace.weights(0, 0).shape
+    assert f"{part}, {layers} layers × {heads} heads, {queries} queries × {keys} keys" in repr(trace)
+    assert repr(host) == f"<Model small: encoder-decoder, 2 layers × {heads} heads>"
+    [step] = host.generate(IDS, max_new_tokens=1)
+    assert "CacheView" not in repr(step)
+    assert "\n" not in repr(trace)
+
+
 def test_two_traces_can_be_compared_and_be_keys():
     host = model()
     one, other = host.trace(IDS), host.trace(IDS)

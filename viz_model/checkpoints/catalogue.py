@@ -78,7 +78,7 @@ def describe(folder: Path) -> Entry:
         parameters=source.parameters if source else numbers.total(),
         size=sum(path.stat().st_size for path in weight_files(folder)),
         has_tokenizer=has_tokenizer,
-        licence=source.licence if source else "MIT" if state == "bundled" else "not stated",
+        licence=source.licence if source else "MIT" if state == "bundled" else "licence not stated",
         source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
         stored_as=_precision(numbers),
     )

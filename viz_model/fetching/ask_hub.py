@@ -23,7 +23,7 @@ def plan(name: str) -> dict:
     card = info.card_data or {}
     return {
         "revision": info.sha,
-        "licence": card.get("license") or "not stated",
+        "licence": card.get("license") or "licence not stated",
         "parameters": info.safetensors.total if info.safetensors else None,
         "files": [
             {

@@ -126,13 +126,14 @@ def read_facts(path: Path) -> HubConfig:
 
 def facts_of(config: dict, path: Path) -> HubConfig:
     """The facts that a config.json says. `path` is named in errors."""
-    architecture = next(iter(config.get("architectures") or ()), "")
+    architecture = _architecture(config)
     is_pair = bool(config.get("is_encoder_decoder"))
     found = {fact: _first(config, names) for fact, names in NAMES.items()}
     found["n_encoder_layers"] = (found["n_encoder_layers"] or 0) if is_pair else 0
     missing = [NAMES[fact][0] for fact in ("n_layers", "n_heads", "d_model", "vocab_size") if not found[fact]]
     if missing:
         raise CheckpointError(f"{path} does not say the sizes of a Transformer: {', '.join(missing)} is missing.")
+    _refuse_nonsense(config, path)
     found["n_kv_heads"] = found["n_kv_heads"] or found["n_heads"]
     found["d_head"] = found["d_head"] or found["d_model"] // found["n_heads"]
     found["d_ff"] = found["d_ff"] or 4 * found["d_model"]  # GPT-2 and its kin leave it out
@@ -145,6 +146,24 @@ def facts_of(config: dict, path: Path) -> HubConfig:
         **found,
         activation=ACTIVATIONS.get(activation, activation) or None,
     )
+
+
+def _architecture(config: dict) -> str:
+    """The first model class that is named; "" where there is none, or something else stands there."""
+    named = config.get("architectures")
+    first = named[0] if isinstance(named, list) and named else ""
+    return first if isinstance(first, str) else ""
+
+
+def _refuse_nonsense(config: dict, path: Path) -> None:
+    """A size that is no whole number, such as a list with one for each layer, is none that a page can count with."""
+    for names in NAMES.values():
+        name = next((name for name in names if config.get(name) is not None), None)
+        if name and (type(config[name]) is not int or config[name] < 0):
+            raise CheckpointError(
+                f"{path} says that {name} is {str(config[name])[:40]!r}, but it must be a whole number. Restore the "
+                "file; a model whose sizes differ from layer to layer cannot be shown, choose another one."
+            )
 
 
 def _family(architecture: str, model_type: str) -> str:

@@ -117,7 +117,10 @@ class HubTransformer:
     def unembed(self, hidden: Tensor) -> Tensor:
         """(…,C) -> logits (…,V), by the model's own code behind its stack."""
         if self.stack is self.model:
-            raise VizError("This model has no unembedding: it gives a vector for each token, and predicts none.")
+            raise VizError(
+                "This model has no unembedding: it gives a vector for each token, and predicts none. Choose one that "
+                "predicts, such as tiny-gpt."
+            )
         flat = hidden.reshape(1, -1, hidden.shape[-1])
         nothing = torch.zeros(flat.shape[:2], dtype=torch.long)  # these ids are read by nobody
         options = {}

@@ -160,6 +160,8 @@ def _offer_input(name: str, key: int | str, arguments: tuple, options: dict, rep
     changed = site(name, tensor)
     if changed is tensor:
         return arguments, options
+    if not replaceable and torch.allclose(changed, tensor, rtol=0, atol=0, equal_nan=True):
+        return arguments, options  # the edit only looked at it
     if not replaceable:
         raise EditError(
             f"'{name}' of this model can be seen, but not replaced: its own code adds it up where nothing of ours "

@@ -40,7 +40,10 @@ def what_is_kept(model: Model, ids: Sequence[int]) -> Memory:
             "model that reads one text: choose a decoder-only one."
         )
     if model.config.layout == "encoder-only":
-        raise VizError(f"{model.name} does not write token by token, so it keeps nothing between steps.")
+        raise VizError(
+            f"{model.name} does not write token by token, so it keeps nothing between steps. Choose a decoder-only "
+            "model, such as tiny-gpt."
+        )
     if len(ids) < 2:
         raise VizError("One token has none before it that could be kept. Type a longer prompt.")
     row = torch.tensor([list(ids)])

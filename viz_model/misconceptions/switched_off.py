@@ -5,6 +5,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from viz_model.errors import EditError
 from viz_model.evaluation import Loss, loss
 from viz_model.hooks import Edit, capture, edit
 from viz_model.model import Model
@@ -36,6 +37,8 @@ def switchable(model: Model) -> dict[str, str]:
         reasons[part] = "" if seen else unseen
         if config.norm_place != "pre":
             reasons[part] = "Its norms are part of the residual stream: neither can go without the other."
+    if not reasons["residuals"] and not _replaces_stream(model, sites):
+        reasons["residuals"] = "This model's code adds its halves up where no hook site can replace the sum."
     return {part: reasons[part] for part in PARTS}
 
 
@@ -90,7 +93,23 @@ def _edits(parts: Collection[str], sites: Collection[str]) -> dict[str, Edit]:
 
 def _sites(model: Model) -> list[str]:
     """The hook sites of a pass, in their order."""
-    one = torch.zeros(1, 1, dtype=torch.long)
-    with torch.inference_mode(), capture("*") as found:
-        model.transformer(one, **({"source": one} if model.has_source else {}))
+    with capture("*") as found:
+        _pass_of_one(model)
     return list(found)
+
+
+def _replaces_stream(model: Model, sites: Collection[str]) -> bool:
+    """Whether the stream can be replaced after every half; code of a library may add it up beside its modules."""
+    try:
+        with edit({site: lambda tensor: tensor + 1 for site in sites if site.endswith(STREAM[1:])}):
+            _pass_of_one(model)
+    except EditError:
+        return False
+    return True
+
+
+@torch.inference_mode()
+def _pass_of_one(model: Model) -> None:
+    """A pass over a single token."""
+    one = torch.zeros(1, 1, dtype=torch.long)
+    model.transformer(one, **({"source": one} if model.has_source else {}))

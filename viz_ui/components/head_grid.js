@@ -28,6 +28,7 @@ class HeadGrid {
     root.onpointerleave = () => this.tooltip.hide();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.scroller);
+    this.endZoom = onZoom(() => this.resized());
   }
 
   tell(layer, head, pick) {
@@ -36,6 +37,7 @@ class HeadGrid {
 
   end() {
     this.observer.disconnect();
+    this.endZoom();
   }
 
   receive(data) {
@@ -143,8 +145,10 @@ class HeadGrid {
   draw() {
     const ratio = devicePixelRatio, grid = this.pictures.parentNode, pen = this.pictures.getContext("2d");
     const side = Math.round(this.buttons[0].offsetWidth * ratio);
-    const lefts = this.buttons.slice(0, this.heads).map((button) => Math.round(button.offsetLeft * ratio));
-    const tops = this.layerNames.map((_, layer) => Math.round(this.buttons[layer * this.heads].offsetTop * ratio));
+    const origin = grid.getBoundingClientRect(); // offsetTop would be a whole number, which no button's place need be
+    const place = (button, edge) => Math.round((button.getBoundingClientRect()[edge] - origin[edge]) * ratio);
+    const lefts = this.buttons.slice(0, this.heads).map((button) => place(button, "left"));
+    const tops = this.layerNames.map((_, layer) => place(this.buttons[layer * this.heads], "top"));
     this.pictures.width = Math.round(grid.offsetWidth * ratio);
     this.pictures.height = Math.round(grid.offsetHeight * ratio);
     this.pictures.style.width = `${this.pictures.width / ratio}px`;

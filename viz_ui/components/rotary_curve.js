@@ -51,15 +51,15 @@ class ScoreCurve {
       node.textContent = words;
       return node;
     };
-    const [low, high] = this.span, nodes = [
+    const [low, high] = this.span, commas = (count) => count.toLocaleString("en"), nodes = [
       text(formatNumber(high, 3), left - 5, this.y(high) + 4, "end"), text(formatNumber(low, 3), left - 5, this.y(low) + 4, "end"),
-      text(String(least), left, floor + 16, "middle"), text(String(most), width - right, floor + 16, "end"),
+      text(commas(least), left, floor + 16, "middle"), text(commas(most), width - right, floor + 16, "end"),
       text("distance i − j", (left + width - right) / 2, floor + 32, "middle"),
     ];
     if (low < 0 && high > 0 && Math.min(this.y(0) - top, floor - this.y(0)) > 14) {
       nodes.push(text("0", left - 5, this.y(0) + 4, "end"));
     }
-    if (trained < most) nodes.push(text(String(trained), limit, floor + 16, "middle"), text("never trained", limit + 5, top + 11, "start"));
+    if (trained < most) nodes.push(text(commas(trained), limit, floor + 16, "middle"), text("never trained", limit + 5, top + 11, "start"));
     return nodes;
   }
 

@@ -57,6 +57,22 @@ function living(Kind, selector) {
   });
 }
 
+/** Runs `redraw` when zoom or another screen changes how many pixels a CSS pixel has: a box of fixed width is then no
+    other size, so no ResizeObserver tells. Gives back what ends it. */
+function onZoom(redraw) {
+  let query;
+  const changed = () => {
+    listen();
+    redraw();
+  };
+  const listen = () => {
+    query = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
+    query.addEventListener("change", changed, { once: true });
+  };
+  listen();
+  return () => query.removeEventListener("change", changed);
+}
+
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 const sameList = (a, b) => a === b || (a && b && a.length === b.length && a.every((x, i) => x === b[i]));
 

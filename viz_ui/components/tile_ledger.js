@@ -152,6 +152,7 @@ class Ledger {
   /** The band over the chosen query in every line, and its arithmetic in one sentence. */
   showRow() {
     const { now, row, head, number } = this.host, n = (value) => number(value, 4);
+    this.node.classList.toggle("thin", this.rowHeight < TEXT_ROW);
     for (const { band, blocks, labels } of this.lines) {
       this.label(labels, head.queries.slice(now.top, now.top + now.rows));
       const { node, body } = blocks[0];

@@ -30,7 +30,10 @@ def draw(view: View) -> None:
         column.text_input(f"Text {n + 2}", text, key=f"text_{n + 2}", bind="query-params", max_chars=LONGEST)
         for n, (column, text) in enumerate(zip(columns, TEXTS, strict=True))
     ]
-    texts = {"1, the prompt": view.prompt} | {str(n + 2): text[:LONGEST] for n, text in enumerate(typed) if text}
+    texts = {"1, the prompt": view.prompt}
+    for n, text in enumerate(typed):
+        if text and text[:LONGEST] not in texts.values():
+            texts[str(n + 2)] = text[:LONGEST]
     traces = {name: traced_part(view, text) for name, text in texts.items()}
     scores = {name: pattern_scores(trace, view.layer, view.head) for name, trace in traces.items()}
     st.markdown(answer(view, scores))
@@ -44,7 +47,8 @@ def draw(view: View) -> None:
     )
     draw_texts(view, traces)
     st.caption(
-        f"A pattern is named from a mean weight of {NAMED} on. Mean weight over the queries of a text; “after an "
+        f"A text that stands here twice counts once. A pattern is named from a mean weight of {NAMED} on. Mean weight "
+        "over the queries of a text; “after an "
         "earlier copy” over those queries whose token came before (none: no bar). One pattern found on one text is not "
         "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”; several features in one place "
         "of a network: Elhage et al. 2022, “Toy Models of Superposition”; induction: Olsson et al. 2022."

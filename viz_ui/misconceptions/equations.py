@@ -25,7 +25,7 @@ def draw(view: View) -> None:
         view,
         "one_equation",
         [matrix(name, passes[name], result, mask) for name, result in found.items() for mask in result.weights],
-        width=180 if view.trace.length <= SHORT else 420,  # all four beside each other
+        width=180 if len(found) > 1 and view.trace.length <= SHORT else 420,  # all four beside each other
         selected=(view.query, view.key),
         on_pick=choose_cell,
     )

@@ -53,7 +53,7 @@ def draw_batch(view: View, batch: PaddedBatch) -> None:
     longest = batch.ids.shape[1]
     pieces = [view.model.token_bytes(row.tolist()) for row in batch.ids]
     real = [counted(len(row) - int(padding.sum()), "token") for row, padding in zip(pieces, batch.padding, strict=True)]
-    rows = [f"prompt {n + 1}: {words}" for n, words in enumerate(real)]
+    rows = [f"prompt {n + 1}" for n in range(len(pieces))]
     draw_matrices(
         view,
         "padded_batch",
@@ -73,6 +73,6 @@ def draw_batch(view: View, batch: PaddedBatch) -> None:
         ],
         width=900,
     )
-    for name, row, padding in zip(rows, pieces, batch.padding.tolist(), strict=True):
+    for name, count, row, padding in zip(rows, real, pieces, batch.padding.tolist(), strict=True):
         typed = [piece for piece, padded in zip(row, padding, strict=True) if not padded]
-        st.caption(f"{name} — {plain('  '.join(labels(typed)))}")
+        st.caption(f"{name}, {count}: {plain('  '.join(labels(typed)))}")

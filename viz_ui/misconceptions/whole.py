@@ -1,6 +1,6 @@
 """Is attention the whole Transformer? Parts of every block switched off, and the loss that is left."""
 
-from math import log
+from math import inf, isnan, log
 
 import streamlit as st
 import torch
@@ -61,12 +61,14 @@ def answer(view: View, losses: dict[str, Loss]) -> str:
     if not singles:
         return "Nothing can be switched off in this model."
     found = f"The whole model: **{number(whole, 3)}** nats a token. Without " + ", without ".join(
-        f"{name} {number(nats, 3)}" for name, nats in singles.items()
+        f"{name} {'no number, for the stream outgrows float32' if isnan(nats) else number(nats, 3)}"
+        for name, nats in singles.items()
     )
     if whole > log(view.model.config.vocab_size):
         return f"**This text cannot tell:** the whole model guesses it worse than blind. Try another one. {found}."
-    worst = max(singles, key=singles.get)
-    needed = [name for name, nats in singles.items() if nats > whole + 0.01 and name != "attention"]
+    cost = {name: inf if isnan(nats) else nats for name, nats in singles.items()}
+    worst = max(cost, key=cost.get)
+    needed = [name for name, nats in cost.items() if nats > whole + 0.01 and name != "attention"]
     verdict = "**No.**" if needed else "**On this text it looks so:** no other part is missed."
     return f"{verdict} {found}. Missed most: **{worst}**."
 

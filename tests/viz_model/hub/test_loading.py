@@ -127,6 +127,9 @@ def change_config(folder, **values):
     [
         ({"model_type": "llama9"}, "none that transformers .* can read"),
         ({"hidden_size": None}, "hidden_size is missing"),
+        ({"hidden_size": "many"}, "says that hidden_size is 'many', but it must be a whole number"),
+        ({"num_key_value_heads": [2, 1]}, r"num_key_value_heads is '\[2, 1\]', but it must be a whole number"),
+        ({"architectures": 5}, "cannot|can read"),
         ({"num_attention_heads": 5}, "cannot"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantized by gptq"),
         ({"auto_map": {"AutoModelForCausalLM": "evil.Model"}, "model_type": "evil"}, "cannot|can read"),

@@ -5,7 +5,9 @@ import pytest
 import torch
 from scipy.special import log_softmax, softmax
 from torch.nn import functional as F
+from transformers import LlamaConfig, LlamaForCausalLM
 
+import viz_model as vm
 from tests.viz_model.models import small_model
 from tests.viz_model.tokenizers import small_tokenizer
 from viz_model.errors import PromptError, VizError
@@ -87,6 +89,32 @@ def test_what_cannot_be_switched_off_is_said():
     assert "no positions" in switchable(model(position="none"))["positions"]
     post = switchable(model(norm_place="post"))
     assert "part of the residual stream" in post["residuals"] == post["norms"]
+
+
+@pytest.mark.parametrize("off", [(), ("attention",), ("feed-forward",), ("norms",), ("attention", "norms")])
+def test_parts_of_a_library_model_are_off_as_when_its_own_modules_are_replaced(off, tmp_path):
+    """Its code adds the stream up where it can only be looked at, so residuals stay."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=67, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96
+    )
+    library = LlamaForCausalLM(config).eval()
+    library.save_pretrained(tmp_path)
+    host = vm.load(tmp_path)
+    assert {part for part, reason in switchable(host).items() if not reason} == {"attention", "feed-forward", "norms"}
+    for block in library.model.layers:
+        if "attention" in off:
+            block.self_attn.o_proj.weight.data.zero_()
+        if "feed-forward" in off:
+            block.mlp.down_proj.weight.data.zero_()
+        if "norms" in off:
+            block.input_layernorm = block.post_attention_layernorm = torch.nn.Identity()
+    if "norms" in off:
+        library.model.norm = torch.nn.Identity()
+    ids = torch.tensor([IDS])
+    with torch.inference_mode():
+        expected = F.cross_entropy(library(ids).logits[0, :-1], ids[0, 1:]).item()
+    assert loss_without(host, ids, off).nats == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary"])
