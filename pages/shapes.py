@@ -41,21 +41,27 @@ def draw() -> None:
             bind="query-params",
             label_visibility="collapsed",
         )
-        st.markdown(SENTENCES[shown], width="content")
+        if shown == ANY or is_ours(current_view()):
+            st.markdown(SENTENCES[shown], width="content")
     if shown == ANY:
         draw_any_model()
     else:
         draw_running()
 
 
+def is_ours(view: View) -> bool:
+    """Whether its tensors are made by code of ours, whose lines can be shown."""
+    return isinstance(view.trace.config, vm.TransformerConfig)
+
+
 @st.fragment
 def draw_running() -> None:
     """The diagram of the running model and the opened tensor: a fragment, so that a click answers at once."""
     view = current_view()
-    if not isinstance(view.trace.config, vm.TransformerConfig):
+    if not is_ours(view):
         st.info(
             f"The lines of PyTorch here are those of our own models, and {plain(view.model.name)} runs the code of its "
-            "library. Choose a bundled model, or look its tensors up on the page Shape reference."
+            f"library. Choose a bundled model, look at “{ANY}”, or look its tensors up on the page Shape reference."
         )
         return
     diagram_place, heading_place = st.container(), st.container(horizontal=True, vertical_alignment="bottom")

@@ -1,5 +1,7 @@
 """The sidebar of every page: model, prompt, mask, layer, head, query and key token; of two stacks target and part."""
 
+from contextlib import suppress
+
 import streamlit as st
 
 import viz_model as vm
@@ -60,10 +62,14 @@ def _open_address() -> None:
     if is_first_run():
         incomplete = st.query_params.get("model") not in model_names()
         nonsense = drop_nonsense()
+        unasked = not incomplete and "prompt" not in st.query_params  # typed by hand: a link of ours has one
         if incomplete:
             fill_in_address(_first_choice())
+        elif unasked:
+            with suppress(vm.VizError):  # a model that cannot be loaded is said so where it is chosen
+                st.query_params["prompt"] = next(iter(_examples(load_model(st.query_params["model"])).values()))
         st.session_state.visited = True
-        if incomplete or nonsense:
+        if incomplete or nonsense or unasked:
             st.rerun()  # widgets read the address that a run began with
     elif st.session_state.get(BARE):
         choose(**_first_choice())

@@ -100,6 +100,16 @@ def test_nonsense_in_the_address_is_passed_over(page, address):
     assert test.get("bidi_component") or test.info
 
 
+@pytest.mark.parametrize("model", ["tiny-gpt", "tiny-seq2seq", "induction"])
+def test_an_address_with_a_model_alone_begins_with_an_example_of_it(model):
+    test = app(model=model, layer=1)
+    first = test.text_area(key="prompt").value
+    assert first == next(iter((vm.load(model).examples or EXAMPLES).values()))
+    assert test.query_params["prompt"] == first
+    assert test.number_input(key="layer").value == 1
+    assert test.get("bidi_component")
+
+
 def test_an_address_opens_exactly_that_view():
     test = app(**at(prompt="The cat sat", layer=2, head=5, query=1, key=0, mask="bidirectional", drawn="raw scores"))
     assert (test.number_input(key="layer").value, test.number_input(key="head").value) == (2, 5)

@@ -187,7 +187,7 @@ def test_curves_are_of_the_model_at_each_length():
     np.testing.assert_array_equal(squares, 4 * 3 * 144 * lengths.astype(float) ** 2)
     flops = curves(bert, 0)
     np.testing.assert_array_equal(flops["all else"][1], 2.0 * 12 * 12 * 768**2 * lengths)  # no unembedding
-    [crossing] = [x for name, (x, _) in flops.items() if "on, T² is more" in name]
+    [crossing] = [x for name, (x, _) in flops.items() if "T² is more from" in name]
     assert crossing == [6 * 768]
     llama = curves(shapes(**ANY, preset="Llama-7B"), 1)
     assert set(llama["parameters"][1]) == {4 * 6_738_415_616}  # rotary positions have none

@@ -129,7 +129,8 @@ def _fetch_into(folder: Path, name: str, scratch: Path, watch: Watch) -> Path:
         licence, revision = fetch_from_hub(name, folder, watch)
         source = f"Hugging Face Hub: {name}, revision {revision[:7]}"
     for gguf in folder.glob("*.gguf"):
-        _command("convert", gguf, folder, folder=folder, watch=watch, doing="converting to safetensors")
+        doing = "converting to safetensors, about half a minute"
+        _command("convert", gguf, folder, folder=folder, watch=watch, doing=doing)
         gguf.unlink()
     told = json.loads(_command("check", folder, folder=folder, watch=watch, doing="loading it for trial"))
     described = Source(name, source, licence, f"{date.today():%Y-%m-%d}", **told)
