@@ -9,14 +9,14 @@ from viz_ui.formulas import ATTENTION, coloured
 from viz_ui.text import plain
 from viz_ui.view import View, current_view, sign_of_a_pass
 
-MEANINGS = {
+MEANINGS = {  # short: ten columns in a narrow window
     "B": "batch",
-    "T": "tokens that ask (queries)",
-    "S": "tokens that are read (keys)",
-    "C": "width of the residual stream",
+    "T": "queries",
+    "S": "keys",
+    "C": "stream width",
     "H": "heads",
     "G": "key/value heads",
-    "D": "width of a head",
+    "D": "head width",
     "L": "layers",
     "V": "vocabulary",
     "F": "feed-forward width",

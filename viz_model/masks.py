@@ -55,6 +55,12 @@ def between(name: str, query_positions: Tensor, key_positions: Tensor) -> Tensor
     return {"causal": causal, "bidirectional": bidirectional}[name](query_positions, key_positions)
 
 
+def window_in(allowed: Tensor, name: str) -> int | None:
+    """How many keys a query reads at most, where (T,S) booleans are not the plain mask of that name; else None."""
+    places = (torch.arange(size) for size in allowed.shape)
+    return None if torch.equal(allowed, between(name, *places)) else int(allowed.sum(-1).max())
+
+
 def with_padding(mask: Tensor, real: Tensor) -> Tensor:
     """Forbid keys that are padding: (T, S) or (B, 1, T, S), with real tokens (B, S) True -> (B, 1, T, S)."""
     return mask & real[:, None, None, :]

@@ -111,7 +111,7 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
         theme=theme,
         height=330,
     )
-    figure.update_xaxes(title="token left out")
+    figure.update_xaxes(title={"text": "token left out", "standoff": 10}, automargin=True)
     figure.add_vline(x=position - first, line={"width": 1.5, "dash": "dot", "color": colours[0]})
     st.plotly_chart(figure, key="every_blank", theme=None, config={"displayModeBar": False})
     if len(places) < length:

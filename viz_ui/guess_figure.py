@@ -12,10 +12,19 @@ from viz_ui.figures import MASKED_GREY, PAGE, Theme, curves_layout
 def guess_figure(
     tokens: list[str], shares: dict[str, np.ndarray], *, right: int, theme: Theme, height: int = 330
 ) -> go.Figure:
-    """shares: {name: (n,) probabilities}, of two, the second one hatched. right: which token stood there."""
+    """shares: {name: (n,) probabilities}, of two, the second one hatched. right: which token stood there.
+
+    Both numbers of a token stand behind its longer bar: bars as thin as these have no room for one each.
+    """
     figure, places = go.Figure(), np.arange(len(tokens))
-    for n, ((name, values), role) in enumerate(zip(shares.items(), ("weights", "stream"), strict=True)):
-        colour = ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light
+    colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
+    coloured = [
+        [f'<span style="color:{colour}">{value:.1%}</span>' for value in values]
+        for values, colour in zip(shares.values(), colours, strict=True)
+    ]
+    numbers = [" · ".join(pair) for pair in zip(*coloured, strict=True)]
+    longer = np.argmax(list(shares.values()), axis=0)
+    for n, ((name, values), colour) in enumerate(zip(shares.items(), colours, strict=True)):
         figure.add_bar(
             x=values,
             y=places,
@@ -25,7 +34,7 @@ def guess_figure(
                 "color": colour,
                 "pattern": {"shape": "/" if n else "", "fillmode": "overlay", "fgcolor": PAGE[theme], "solidity": 0.3},
             },
-            text=[f"{value:.1%}" for value in values],
+            text=[number if longer[place] == n else "" for place, number in enumerate(numbers)],
             textposition="outside",
             textfont_size=11,
             constraintext="none",
@@ -39,7 +48,7 @@ def guess_figure(
     )
     highest = max(values.max() for values in shares.values())
     figure.update_xaxes(
-        range=[0, min(1.15, 1.2 * highest)],
+        range=[0, 1.35 * highest],
         tickformat=".0%",
         title="probability",
         gridcolor=MASKED_GREY,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
-import torch
 from torch import Tensor
 
 import viz_model as vm
@@ -106,12 +105,12 @@ def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
 
 def draw_words(view: View, side: Side) -> None:
     """What the mask is to this model: its own or foreign, how many cells, which queries are blind."""
-    places, cells = (torch.arange(view.trace.length), torch.arange(view.trace.key_length)), own_cells(view)
+    cells = own_cells(view)
     opened, closed = opened_and_closed(side.allowed, cells)
     count = f"{side.allowed.sum():,} of {side.allowed.numel():,} cells open"
     window = ""
-    if not torch.equal(cells, masks.between(view.own_mask, *places)):
-        window = f", in layer {view.layer} within a window of {cells.sum(-1).max():,} tokens,"
+    if (reach := masks.window_in(cells, view.own_mask)) is not None:
+        window = f", in layer {view.layer} within a window of {reach:,} tokens,"
     own = f"the {view.own_mask} mask{window} that {plain(view.model.name)} was trained with"
     if opened or closed:
         changes = " and ".join(f"**{n:,}** {words}" for n, words in ((opened, "opened"), (closed, "closed")) if n)

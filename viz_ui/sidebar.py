@@ -6,6 +6,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.masks import NAMES as MASKS
+from viz_model.masks import window_in
 from viz_model.model import MOST_WRITTEN
 from viz_ui.models import draw_fetch, load_model, model_names
 from viz_ui.state import (
@@ -284,7 +285,15 @@ def _choose_head_and_tokens(trace: vm.Trace) -> dict[str, int]:
     }
     queries, keys = labels(trace.token_bytes), labels(trace.key_token_bytes)
     st.sidebar.caption(f"query {plain(queries[chosen['query']])}  \nkey {plain(keys[chosen['key']])}")
+    _say_window(trace, chosen["layer"])
     return chosen
+
+
+def _say_window(trace: vm.Trace, layer: int) -> None:
+    """Where a layer's own mask is narrower than its name says: some look no further than a window (Mistral, Gemma)."""
+    reach = window_in(trace.mask(layer), trace.mask_name)
+    if reach is not None:
+        st.sidebar.caption(f"In layer {layer} a query reads at most {counted(reach, 'key')}: a sliding window.")
 
 
 def _number(place, label: str, name: str, highest: int) -> int:

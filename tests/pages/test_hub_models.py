@@ -203,3 +203,4 @@ def test_a_windowed_layer_is_compared_with_its_own_window(layer):
     assert f":green-badge[own] {cells}" in words(test)
     assert (f"in layer {layer} within a window of {WINDOW} tokens" in words(test)) == is_narrow
     assert f"**{(known == 0).sum()}** opened" in words(test)
+    assert (f"In layer {layer} a query reads at most {WINDOW} keys: a sliding window." in words(test)) == is_narrow
