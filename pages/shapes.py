@@ -3,12 +3,12 @@
 import pandas as pd
 import streamlit as st
 
-import viz_model as vm
 from viz_model.shapes import block_nodes, outer_nodes, sizes
 from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
 from viz_ui.open_matrix import head_arrays, note_opened, open_noted_matrix
 from viz_ui.opened_tensor import Opened, card, choose_columns, opened_matrix, opened_tensor
+from viz_ui.positions import is_ours
 from viz_ui.shape_layout import around, letters, placed
 from viz_ui.sizes_of_any_model import draw_any_model
 from viz_ui.state import bring_sidebar_along, choose, choose_cell
@@ -41,7 +41,7 @@ def draw() -> None:
             bind="query-params",
             label_visibility="collapsed",
         )
-        if shown == ANY or is_ours(current_view()):
+        if shown == ANY or is_ours(current_view().trace.config):
             st.markdown(SENTENCES[shown], width="content")
     if shown == ANY:
         draw_any_model()
@@ -49,16 +49,11 @@ def draw() -> None:
         draw_running()
 
 
-def is_ours(view: View) -> bool:
-    """Whether its tensors are made by code of ours, whose lines can be shown."""
-    return isinstance(view.trace.config, vm.TransformerConfig)
-
-
 @st.fragment
 def draw_running() -> None:
     """The diagram of the running model and the opened tensor: a fragment, so that a click answers at once."""
     view = current_view()
-    if not is_ours(view):
+    if not is_ours(view.trace.config):
         st.info(
             f"The lines of PyTorch here are those of our own models, and {plain(view.model.name)} runs the code of its "
             f"library. Choose a bundled model, look at “{ANY}”, or look its tensors up on the page Shape reference."

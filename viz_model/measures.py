@@ -32,20 +32,16 @@ def head_measures(weights: Tensor) -> dict[str, Tensor]:
     }
 
 
-def all_head_measures(trace: Trace) -> dict[str, Tensor]:
-    """`head_measures` of every head of a trace: each (L,H).
+def layer_measures(trace: Trace, layer: int) -> dict[str, Tensor]:
+    """`head_measures` of every head of a layer: each (H,).
 
     In cross-attention queries and keys are two texts: there is no token itself and none before it.
     """
-    layers = [layer_measures(trace, layer) for layer in range(trace.n_layers)]
-    return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
-
-
-def layer_measures(trace: Trace, layer: int) -> dict[str, Tensor]:
-    """The same of one layer: each (H,)."""
     names = HEAD_MEASURES[:2] if trace.part == "cross" else HEAD_MEASURES
     with torch.inference_mode():
-        pieces = [head_measures(weights) for weights in trace.weights_in_pieces(layer)]
+        pieces = [
+            head_measures(torch.stack([trace.weights(layer, head) for head in heads])) for heads in trace.heads_at_once
+        ]
         return {name: torch.cat([piece[name] for piece in pieces]) for name in names}
 
 

@@ -1,7 +1,7 @@
 """Trace: what one forward pass left behind, and what can be derived from it."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -202,13 +202,11 @@ class Trace:
             return self._attention(layer, "weights")[self._head(head)]
         return attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
 
-    def weights_in_pieces(self, layer: int) -> Iterator[Tensor]:
-        """The weights of all heads in turn, (n,T,S) each: all at once where they are stored, else head by head."""
-        if self.stored:
-            yield self._attention(layer, "weights")
-            return
-        for head in range(self.config.n_heads):
-            yield self.weights(layer, head)[None]
+    @property
+    def heads_at_once(self) -> list[range]:
+        """The heads of a layer, as many together as should be held: all where they are stored, else one by one."""
+        count = self.config.n_heads
+        return [range(count)] if self.stored else [range(head, head + 1) for head in range(count)]
 
     @torch.inference_mode()
     def softmax_input(self, layer: int, head: int) -> Tensor:

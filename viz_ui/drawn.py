@@ -64,12 +64,6 @@ def values_of(trace: vm.Trace, name: str, layer: int, heads: range) -> np.ndarra
     return np.stack([values(trace, name, layer, head) for head in heads])
 
 
-def slices(trace: vm.Trace) -> list[range]:
-    """The heads of a layer as many at a time as should be held: all, or one where a long prompt's are derived."""
-    count = trace.config.n_heads
-    return [range(count)] if trace.stored else [range(head, head + 1) for head in range(count)]
-
-
 def ends(matrix: np.ndarray, scale: str, *, full: bool = False) -> tuple[float, float]:
     """Ends of the colour scale: weights (`full`) from 0 to 1, else 0 or −largest to the largest finite value."""
     if full:

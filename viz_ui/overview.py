@@ -34,7 +34,7 @@ def grid_pictures(view: View, name: str, full: bool, hiding: str) -> tuple[np.nd
 
 
 def measured(view: View) -> dict[str, np.ndarray]:
-    """`measures.all_head_measures` of the trace, each (L,H)."""
+    """`measures.layer_measures` of all layers, each (L,H)."""
     kept = _kept("measures", *_passed(view))
     layers = _of_each_layer(view.trace, kept, lambda layer: layer_measures(view.trace, layer), "Measuring every head …")
     return {name: np.stack([layer[name].numpy() for layer in layers]) for name in layers[0]}
@@ -72,7 +72,7 @@ def _pictures_of_layer(
     allowed = shown.take(trace.mask(layer).numpy()) if kind.masked else None
     by_weight = shown.renormalised and name in (drawn.WEIGHTS, drawn.CARRIED)
     pictures, seen = [], None
-    for heads in drawn.slices(trace):
+    for heads in trace.heads_at_once:
         matrices = drawn.values_of(trace, name, layer, heads)
         if by_weight:
             matrices = shown.scaled(matrices, drawn.values_of(trace, drawn.WEIGHTS, layer, heads))

@@ -83,7 +83,7 @@ def fitting(view: View, fits: Callable[[Layout], bool], needs: str) -> tuple[str
 
 
 def is_ours(config: Layout) -> bool:
-    """Whether the model is of our own skeleton, whose position scheme can be exchanged."""
+    """Whether the model is of our own skeleton: its position scheme can be exchanged, its lines be shown."""
     return isinstance(config, vm.TransformerConfig)
 
 

@@ -12,10 +12,10 @@ from tests.viz_model.models import random_ids, small_model
 from viz_model.errors import VizError
 from viz_model.measures import (
     HEAD_MEASURES,
-    all_head_measures,
     entropy,
     head_measures,
     induction_share,
+    layer_measures,
     previous_token_share,
     value_weighted,
 )
@@ -76,18 +76,19 @@ def test_measures_of_a_head_are_those_of_a_loop(length):
 @pytest.mark.parametrize("length", [1, 2, 13])
 def test_measures_of_all_heads(length, stored_weights_bytes):
     trace = HOST.trace(random_ids(length).tolist(), stored_weights_bytes=stored_weights_bytes)
-    found = all_head_measures(trace)
+    found = [layer_measures(trace, layer) for layer in range(2)]
     for layer, head in np.ndindex(2, 4):
         for name, value in loops(trace.weights(layer, head)).items():
-            assert float(found[name][layer, head]) == pytest.approx(value, abs=1e-5, nan_ok=True)
-    assert all(table.shape == (2, 4) for table in found.values())
+            assert float(found[layer][name][head]) == pytest.approx(value, abs=1e-5, nan_ok=True)
+    assert all(values.shape == (4,) for measures in found for values in measures.values())
 
 
 def test_measures_count_rows_that_may_attend_to_nothing():
     mask = torch.ones(5, 5, dtype=torch.bool)
     mask[3] = False
-    found = all_head_measures(HOST.trace(random_ids(5).tolist(), mask))
-    assert all(torch.isfinite(table).all() for table in found.values())
+    trace = HOST.trace(random_ids(5).tolist(), mask)
+    found = [layer_measures(trace, layer) for layer in range(2)]
+    assert all(torch.isfinite(values).all() for measures in found for values in measures.values())
 
 
 def test_value_weighted_is_the_length_of_what_each_cell_carries():

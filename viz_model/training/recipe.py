@@ -17,6 +17,7 @@ target     dates written in many ways, translated into one, given the right toke
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from viz_model.errors import TrainingError
 from viz_model.transformer import TransformerConfig
@@ -96,6 +97,9 @@ class Recipe:
         return replace(self, stages=tuple(stages))
 
 
+# Windows of the context length, and a row of repeats among eight of tales, so that induction stays.
+on_tales = partial(Stage, "text", rows=8, length=256, copy_rows=1)
+
 TINY_GPT = Recipe(
     TransformerConfig(n_layers=4, n_heads=8, d_model=256, vocab_size=4353, context_length=256),
     (
@@ -103,13 +107,9 @@ TINY_GPT = Recipe(
         Stage("induction", steps=200, rows=16, length=64, matrix_rate=0.01),
         Stage("induction", steps=150, rows=4, length=256, matrix_rate=0.01),
         Stage("copy", steps=100, rows=8, length=256, matrix_rate=0.005),
-        Stage("text", steps=4250, rows=8, length=256, copy_rows=1, warm_up=100, decay=0.6),
-        Stage(
-            "text",
+        on_tales(steps=4250, warm_up=100, decay=0.6),
+        on_tales(
             steps=7500,
-            rows=8,
-            length=256,
-            copy_rows=1,
             warm_up=100,
             decay=1.0,
             weight_decay=0.1,
@@ -157,24 +157,16 @@ TINY_LLAMA = Recipe(
     ),
     (
         *TINY_GPT.stages[:4],
-        Stage("text", steps=500, rows=8, length=256, copy_rows=1, warm_up=100, decay=1.0, weight_decay=0.1),
-        Stage(
-            "text",
+        on_tales(steps=500, warm_up=100, decay=1.0, weight_decay=0.1),
+        on_tales(
             steps=3000,
-            rows=8,
-            length=256,
-            copy_rows=1,
             warm_up=100,
             decay=1.0,
             weight_decay=0.1,
             averaged_steps=600,
         ),
-        Stage(
-            "text",
+        on_tales(
             steps=1400,
-            rows=8,
-            length=256,
-            copy_rows=1,
             matrix_rate=0.01,
             rate=0.001,
             decay=1.0,

@@ -1,7 +1,6 @@
 """The figures of a model of text: held-out loss, what each head does, a continued story."""
 
 from collections.abc import Iterator
-from itertools import groupby
 
 import numpy as np
 import torch
@@ -40,16 +39,15 @@ def _batches(model: vm.Model, books: list[str]) -> Iterator[tuple[torch.Tensor, 
     """The windows of `text_loss`, up to BATCH that are equally long at once (n,T+1), and from where on they count."""
     window = model.config.context_length
     half = (window + 1) // 2
-    pieces = []
+    alike: dict[tuple[int, int], list[list[int]]] = {}
     for book in books:
         ids = [model.tokenizer.end_of_text, *model.tokenizer.encode(book)]
         for start in range(0, max(1, len(ids) - 1 - (window - half)), half):
-            pieces.append((window - half if start else 0, ids[start : start + window + 1]))
-    pieces.sort(key=lambda piece: (piece[0], len(piece[1])))
-    for (first, _), alike in groupby(pieces, key=lambda piece: (piece[0], len(piece[1]))):
-        rows = [piece for _, piece in alike]
-        for at in range(0, len(rows), BATCH):
-            yield torch.tensor(rows[at : at + BATCH]), first
+            piece = ids[start : start + window + 1]
+            alike.setdefault((window - half if start else 0, len(piece)), []).append(piece)
+    for (first, _), pieces in alike.items():
+        for at in range(0, len(pieces), BATCH):
+            yield torch.tensor(pieces[at : at + BATCH]), first
 
 
 def random_repeats(vocab_size: int) -> torch.Tensor:
