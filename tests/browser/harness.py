@@ -11,7 +11,8 @@ A test normally writes
         settle(page)                                                  # then rest
         eventually(lambda: address(page)["layer"], "3")               # and what no `expect` can see
 
-What is read once, right after an action, is read too early on a slow machine: `expect`, or `eventually`.
+What is read once, right after an action, is read too early on a slow machine: `expect`, or `eventually`. What passes
+by itself (a player, tokens that come) is over before it is looked at: `note_texts`.
 """
 
 import base64
@@ -128,6 +129,20 @@ def eventually(read, expected, seconds=EVENTUALLY_SECONDS):
         if time.monotonic() > deadline:
             raise AssertionError(f"still {value!r} after {seconds} s, not {expected!r}")
         time.sleep(0.05)
+
+
+_NOTE_TEXTS = """node => {
+  const seen = [node.textContent];
+  node.seen = seen;
+  new MutationObserver(() => seen.at(-1) !== node.textContent && seen.push(node.textContent))
+    .observe(node, { childList: true, characterData: true, subtree: true });
+}"""
+
+
+def note_texts(locator):
+    """Begin to note what the element says, also for a moment that no `expect` would see; gives how to read it."""
+    locator.evaluate(_NOTE_TEXTS)
+    return lambda: locator.evaluate("node => node.seen")
 
 
 def picture_of(canvas):
