@@ -31,6 +31,8 @@ def pytest_configure(config):
 def pytest_itemcollected(item):
     if HERE in item.path.parents:
         item.add_marker("browser")
+        if browser_required():  # a machine that also does other things: once more, and named at the end of the run
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -140,6 +142,7 @@ def page(request, profile, tmp_path_factory):
         request.getfixturevalue("fresh_app_url")  # made before the page, so that its server ends after it
     width, height = _marker_arguments(request, "viewport", (1400, 900))
     (theme,) = _marker_arguments(request, "theme", ("light",))
+    request.node.stash[FAILED] = False  # it may be its second try
     page = profile.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=theme)
