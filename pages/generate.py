@@ -8,9 +8,10 @@ from viz_model.sampling import Sampling
 from viz_ui.components.generation import generation
 from viz_ui.generation import Branches, Run, read_branches, write_branches
 from viz_ui.generation_curves import cost_figure
+from viz_ui.passes import shown_pass
 from viz_ui.state import note_widgets_drawn
 from viz_ui.text import labels
-from viz_ui.view import View, current_view, sign_of_a_pass
+from viz_ui.view import View, current_view
 
 NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
 MORE = 10
@@ -45,8 +46,9 @@ def draw() -> None:
     if run is None:
         st.rerun()
     if not run.is_done(wanted) and len(run.steps) <= (choices.step or 0):
-        with sign_of_a_pass(view.model, view.prompt):
-            run.advance(wanted, 0)  # one step, so that there is something to see, or the branch just taken
+        # One step, so that there is something to see, or the branch just taken.
+        of = id(run), len(run.steps)
+        shown_pass("step", of, view.model, view.prompt, lambda: run.advance(wanted, 0), can_stop=True)
     draw_button(row, view, run, wanted)
     if run.problem:
         st.info(run.problem, icon=":material/edit:")

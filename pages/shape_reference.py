@@ -6,8 +6,9 @@ import streamlit as st
 from viz_model import costs
 from viz_model.quantities import GROUPS, Quantity, letters, quantities
 from viz_ui.formulas import ATTENTION, coloured
+from viz_ui.passes import kept_pass
 from viz_ui.text import plain
-from viz_ui.view import View, current_view, sign_of_a_pass
+from viz_ui.view import View, current_view
 
 MEANINGS = {  # short: ten columns in a narrow window
     "B": "batch",
@@ -41,8 +42,7 @@ def draw() -> None:
     )
     draw_letters(view)
     st.latex(coloured(ATTENTION))
-    with sign_of_a_pass(view.model, view.prompt):
-        rows = quantities(view.model, view.trace, view.layer)
+    rows = rows_of(view)
     for group in GROUPS:
         draw_group(group, [row for row in rows if row.group == group])
     draw_costs(view)
@@ -52,6 +52,16 @@ def draw() -> None:
         "head and f stand for more than a sum or product, which the model's own code does. "
         "`vm.capture(site)` gives any hook site."
     )
+
+
+def rows_of(view: View) -> list[Quantity]:
+    trace = view.trace
+    of = (view.name, trace.read.ids, trace.source and trace.source.ids, view.part, view.layer)
+
+    def work() -> list[Quantity]:
+        return quantities(view.model, trace, view.layer)
+
+    return kept_pass("quantities", of, view.model, view.prompt, work, most=1, can_stop=True)
 
 
 def draw_letters(view: View) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 
 from torch import Tensor
@@ -54,6 +54,7 @@ class _Watch:
 class _Active:
     captures: tuple[tuple[_Watch, dict[str, Tensor]], ...] = ()
     edits: tuple[tuple[_Watch, Mapping[str, Edit]], ...] = ()
+    followers: tuple[Callable[[str], None], ...] = ()
 
 
 _active: ContextVar[_Active | None] = ContextVar("viz_model.hooks", default=None)
@@ -68,6 +69,8 @@ def site(name: str, tensor: Tensor) -> Tensor:
     active = _active.get()
     if active is None:
         return tensor
+    for told in active.followers:
+        told(name)
     for watch, functions in active.edits:
         for pattern in watch.matching(name):
             tensor = _edited(name, tensor, functions[pattern])
@@ -115,7 +118,7 @@ def capture(*patterns: str, optional: Sequence[str] = ()) -> Iterator[dict[str, 
     """
     watch, found = _Watch(patterns, tuple(optional)), {}
     active = _active.get() or _Active()
-    token = _active.set(_Active((*active.captures, (watch, found)), active.edits))
+    token = _active.set(replace(active, captures=(*active.captures, (watch, found))))
     try:
         yield found
     finally:
@@ -134,7 +137,7 @@ def edit(functions: Mapping[str, Edit]) -> Iterator[None]:
     """
     watch = _Watch(tuple(functions))
     active = _active.get() or _Active()
-    token = _active.set(_Active(active.captures, (*active.edits, (watch, functions))))
+    token = _active.set(replace(active, edits=(*active.edits, (watch, functions))))
     try:
         yield
     finally:
@@ -143,8 +146,19 @@ def edit(functions: Mapping[str, Edit]) -> Iterator[None]:
 
 
 @contextmanager
+def follow(told: Callable[[str], None]) -> Iterator[None]:
+    """Tell the name of each site that a pass comes to: how far it is. What `told` raises ends the pass there."""
+    active = _active.get() or _Active()
+    token = _active.set(replace(active, followers=(*active.followers, told)))
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+@contextmanager
 def unwatched() -> Iterator[None]:
-    """Within it, passes are nobody's: no capture holds them and no edit changes them."""
+    """Within it, passes are nobody's: no capture holds them, no edit changes them and nobody follows them."""
     token = _active.set(None)
     try:
         yield

@@ -67,6 +67,9 @@ class Run:
         except vm.VizError as error:
             self.problem = str(error)
             return
+        except BaseException:
+            self._wanted = 0  # what makes the steps is broken off, and is made anew if they are asked for again
+            raise
         self._pictures[step.number] = step_picture(step)
         # Without the stages that were worked out: over a large vocabulary they weigh megabytes a step.
         self.steps.append(replace(step, sampled=replace(step.sampled)))

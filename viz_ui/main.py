@@ -1,9 +1,11 @@
 """The frame of every page: its configuration, the navigation, the sidebar."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import streamlit as st
 
+from viz_ui.passes import Stopped
 from viz_ui.sidebar import draw_sidebar
 from viz_ui.state import draw_echo, note_widgets_drawn
 
@@ -46,5 +48,6 @@ if view is None and page is not models:  # the page Models is where another one 
     st.info(st.session_state["problem"], icon=":material/edit:")
 else:
     st.session_state["view"] = view
-    page.run()
+    with suppress(Stopped):  # where the pass was shown, it is said
+        page.run()
 note_widgets_drawn()

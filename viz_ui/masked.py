@@ -11,9 +11,10 @@ import viz_model as vm
 from viz_model import masks
 from viz_model.drawn_masks import drawn_shape, encode_mask
 from viz_model.mask_choice import KINDS, MaskChoice, blind_queries, opened_and_closed, parse_positions, position_words
+from viz_ui.passes import kept_pass
 from viz_ui.state import choose, chosen_value
 from viz_ui.text import counted, plain
-from viz_ui.view import View, load_model, sign_of_a_pass
+from viz_ui.view import View
 
 SIDES = ("A", "B")
 
@@ -152,26 +153,15 @@ def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> 
         source = ids
     elif ids:
         read = ids
-    shape = view.trace.length, view.trace.key_length
-    with sign_of_a_pass(view.model, view.prompt):
-        return _masked_trace(view.name, read, source, view.part, side.choice, shape)
-
-
-# Four: two masks, before and after a changed token.
-@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _masked_trace(
-    name: str,
-    read: tuple[int, ...],
-    source: tuple[int, ...] | None,
-    part: str,
-    choice: MaskChoice,
-    shape: tuple[int, int],
-) -> vm.Trace:
-    model, (queries, keys) = load_model(name), shape
-    own = model.config.mask_of(part)
-    allowed = None if choice.kind == own else choice.allowed(queries, own, keys)  # a model's own may differ by layer
+    is_own = side.choice.kind == view.own_mask
+    masks_given = None if is_own else {view.part: side.allowed}  # a model's own may differ by layer
     prompt, target = (read, None) if source is None else (source, read)
-    return model.trace(prompt, {part: allowed}, target).of(part).renamed(choice.words)
+
+    def work() -> vm.Trace:
+        return view.model.trace(prompt, masks_given, target).of(view.part).renamed(side.choice.words)
+
+    # Four: two masks, before and after a changed token.
+    return kept_pass("masked", (view.name, read, source, view.part, side.choice), view.model, prompt, work, most=4)
 
 
 def _explained(view: View) -> dict[str, str]:

@@ -20,7 +20,7 @@ from viz_ui.state import (
     take_chosen,
 )
 from viz_ui.text import counted, labels, plain, sentence
-from viz_ui.view import View, sign_of_a_pass, traced
+from viz_ui.view import View, traced
 
 BARE = "at_the_bare_address"
 
@@ -49,8 +49,8 @@ def draw_sidebar() -> View | None:
         part = _choose_part(model)
         mask = _choose_mask(model, part)
         _say_length(model, prompt, typed)
-        with sign_of_a_pass(model, prompt):
-            trace = traced(st.session_state.model, prompt, mask, part, target)
+        with st.sidebar.container():  # always there, so that what is below stays while the model reads
+            trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
         _say_target(model, trace, target)
     except vm.VizError as error:
         st.session_state["problem"] = str(error)

@@ -31,7 +31,7 @@ def stoppable(words: str, work: Callable[[Progress], Result], *, name: str, of: 
             return result
         st.session_state[stopped] = of
     with place.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"Stopped: {words} was not finished.", width="content")
+        st.markdown(f"Not finished: {words}.", width="content")
         st.button("Go on", key=f"{name}_again", icon=":material/play_arrow:", on_click=_note, args=(stopped, None))
     return None
 

@@ -1,6 +1,5 @@
 """The view: what every page looks at, made from the reader's choice."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -8,10 +7,9 @@ import streamlit as st
 
 import viz_model as vm
 from viz_ui.models import load_model
+from viz_ui.passes import kept_pass
 from viz_ui.state import NUMBERS, chosen_number
-from viz_ui.text import labels, plain
-
-A_SECOND_OF_OPERATIONS = 20e9  # multiplications and additions, on two busy cores of a laptop
+from viz_ui.text import labels
 
 PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
 
@@ -67,8 +65,7 @@ class View:
 
     def under(self, mask: str) -> vm.Trace:
         """The trace of the same texts with another mask in this part."""
-        with sign_of_a_pass(self.model, self.prompt):
-            return traced(self.name, self.prompt, mask, self.part, self.target)
+        return traced(self.name, self.prompt, mask, self.part, self.target)
 
     def file_name(self, what: str) -> str:
         """A name for a saved file, without its ending."""
@@ -77,30 +74,28 @@ class View:
 
 
 def traced(
-    name: str, prompt: str | tuple[int, ...], mask: str, part: str | None = None, target: str | None = None
+    name: str,
+    prompt: str | tuple[int, ...],
+    mask: str,
+    part: str | None = None,
+    target: str | None = None,
+    *,
+    can_stop: bool = False,
 ) -> vm.Trace:
     """The trace of a prompt, kept for this visitor; with it a head change runs no model.
 
     part: which one the mask is for, and the trace is seen through; None is self-attention (`Layout.self_part`).
+    can_stop: see `passes.shown_pass`.
     """
-    config = load_model(name).config
-    part = part or config.self_part
-    is_own = mask == config.mask_of(part)
-    return _traced(name, prompt, None if is_own else part, mask, target).of(part)
+    model = load_model(name)
+    part = part or model.config.self_part
+    masks = None if mask == model.config.mask_of(part) else {part: mask}
 
+    def work() -> vm.Trace:
+        return model.trace(prompt, masks, target)
 
-def sign_of_a_pass(model: vm.Model, prompt: str | tuple[int, ...]) -> AbstractContextManager:
-    """A spinner around a pass that may run, where it takes about a second or more: a shorter one would only flash."""
-    if 2 * model.transformer.n_parameters() * len(model.ids(prompt)) < A_SECOND_OF_OPERATIONS:
-        return nullcontext()
-    return st.spinner(f"{plain(model.name)} reads the prompt …", show_time=True)
-
-
-@st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def _traced(
-    name: str, prompt: str | tuple[int, ...], masked_part: str | None, mask: str, target: str | None
-) -> vm.Trace:
-    return load_model(name).trace(prompt, {masked_part: mask} if masked_part else None, target)
+    of = (name, prompt, mask, part if masks else None, target)
+    return kept_pass("trace", of, model, prompt, work, most=2, can_stop=can_stop).of(part)
 
 
 def current_view() -> View:

@@ -44,7 +44,7 @@ CHROMIUM_FLAGS = [
 ]
 START_SECONDS = 90  # a cold start on two busy cores
 SETTLE_SECONDS = 120
-EVENTUALLY_SECONDS = 40
+EVENTUALLY_SECONDS = 90
 SETTLE_QUIET_MS = 150  # how long a page must stay at rest: a click needs a moment before its run begins
 
 # Runs in the page. Gives "" while the page works, "settled" after a quiet moment, or an exception's text.
@@ -186,7 +186,7 @@ def nothing_sticks_out(page, parts, look, least=1):
         assert len(right) >= least, f"{look}: {len(right)} parts, not {least}"
         assert max(right, default=0) <= page.viewport_size["width"], f"{look}: a part ends at {max(right)}"
 
-    eventually(look_at_it, None, seconds=5)
+    eventually(look_at_it, None, seconds=20)
 
 
 def on_first_screen(page, *parts):
@@ -199,7 +199,7 @@ def on_first_screen(page, *parts):
         assert box["x"] + box["width"] <= width, f"{part} ends {box['x'] + box['width']} pixels to the right"
 
     for part in parts:
-        eventually(lambda part=part: look_at_it(part), None, seconds=5)
+        eventually(lambda part=part: look_at_it(part), None, seconds=20)
 
 
 def open_page(page, url):

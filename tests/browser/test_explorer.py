@@ -164,7 +164,7 @@ def test_page_sidebar_and_address_agree_after_a_click_and_at_once_another_page(p
     page.get_by_role("button", name=re.compile("^Layer 3, head 1")).click()
     eventually(lambda: line.asks_more(asked), True)
     if answered:
-        eventually(line.whole_run_ended, True, seconds=60)
+        eventually(line.whole_run_ended, True)
     asked = line.asked
     choose_page(page, "Inside a head")
     eventually(lambda: line.asks_more(asked), True)

@@ -253,7 +253,7 @@ def test_a_click_while_tokens_come_loses_nothing(page, app_url):
     ask_for(page, 40)
     expect(page.locator(".st-key-stop")).to_be_visible()
     page.locator(".chip").nth(3).click()
-    expect(shown_step(page)).to_have_text("step 0 of 39", timeout=60_000)
+    expect(shown_step(page)).to_have_text("step 0 of 39")
     settle(page)
     rests_at(page, 0)
 

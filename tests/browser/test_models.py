@@ -72,7 +72,7 @@ def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_
     settle(page)
     fetch_typed(page)
     look = row(page, NAME).get_by_role("button", name=f"Look at it: {NAME}")
-    expect(look).to_be_visible(timeout=40_000)
+    expect(look).to_be_visible()
     settle(page)
     look.focus()
     page.keyboard.press("Enter")

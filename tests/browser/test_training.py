@@ -19,7 +19,6 @@ from tests.browser.harness import (
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 T = len(vm.load("tiny-gpt").tokenizer.encode(PROMPT))
 LIVE = {"lesson": "Train one, live", "live_steps": 20, "live_width": 16, "live_watched": "abcdefabcdef"}
-LONG_MS = 90_000  # a process that starts on a busy machine
 
 
 def link(base, **choices):
@@ -44,7 +43,7 @@ def test_a_position_is_chosen_by_click_and_keys_and_steps_are_compared(page, app
     cells.nth(2).hover()
     expect(page.get_by_role("tooltip")).to_contain_text("nats")
     page.get_by_role("button", name="Do both").click()
-    expect(page.get_by_text("Their losses differ by")).to_be_visible(timeout=LONG_MS)
+    expect(page.get_by_text("Their losses differ by")).to_be_visible()
     settle(page)
     nothing_sticks_out(page, ".targets", "light wide")
 
@@ -55,8 +54,8 @@ def test_a_training_is_watched_and_scrubbed(page, app_url):
     open_page(page, link(app_url, **LIVE))
     page.get_by_role("button", name="Train", exact=True).click()
     curves = page.locator(".training svg.curves")
-    expect(curves).to_be_visible(timeout=LONG_MS)
-    expect(page.get_by_text("20 of 20 steps")).to_be_visible(timeout=LONG_MS)
+    expect(curves).to_be_visible()
+    expect(page.get_by_text("20 of 20 steps")).to_be_visible()
     expect(page.get_by_role("button", name="Train", exact=True)).to_be_visible()
     settle(page)
     place = page.locator(".training .place")
@@ -124,7 +123,7 @@ def test_two_visitors_share_one_computer(page, browser, start_server):
     open_page(page, link(server.url, **long))
     open_page(other, link(server.url, **long | {"live_heads": 3}))
     train(page)
-    expect(page.get_by_text("Layer 0, head 7, step")).to_be_visible(timeout=LONG_MS)
+    expect(page.get_by_text("Layer 0, head 7, step")).to_be_visible()
     on_first_screen(page, ".training svg.curves")
     on_first_screen(page, ".head-grid .heads")
     on_first_screen(page, ".st-key-live_panels [data-panel='weights'] canvas.cells")
@@ -137,18 +136,18 @@ def test_two_visitors_share_one_computer(page, browser, start_server):
     expect(other.get_by_text(taken)).to_be_visible()
     expect(other.locator(".training svg.curves")).to_have_count(0)
     stop(page).click()
-    expect(page.get_by_text("Ended after step")).to_be_visible(timeout=LONG_MS)
+    expect(page.get_by_text("Ended after step")).to_be_visible()
     train(other)
-    expect(other.locator(".training svg.curves")).to_be_visible(timeout=LONG_MS)
+    expect(other.locator(".training svg.curves")).to_be_visible()
     expect(other.get_by_text("of 5,000 steps").first).to_be_visible()
     expect(page.get_by_text("Ended after step")).to_be_visible()
     train(page)
     expect(page.get_by_text(taken)).to_be_visible()
     expect(page.locator(".training svg.curves")).to_be_visible()  # what was trained stays
     context.close()
-    eventually(lambda: trains(page), 1, seconds=LONG_MS / 1000)  # until the server ends what nobody looks at
+    eventually(lambda: trains(page), 1)  # until the server ends what nobody looks at
     stop(page).click()
-    expect(page.get_by_text("Ended after step")).to_be_visible(timeout=LONG_MS)
+    expect(page.get_by_text("Ended after step")).to_be_visible()
     settle(page)
     page.goto("about:blank")  # a page must not see its server go
     server.stop()

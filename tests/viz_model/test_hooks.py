@@ -15,7 +15,7 @@ from tests.reference.written_out import attention
 from tests.viz_model.models import VOCABULARY, configs, expected_sites, make_model, random_ids, small_model
 from viz_model.attention import attend
 from viz_model.errors import EditError, SiteError
-from viz_model.hooks import capture, edit, site, wanted
+from viz_model.hooks import capture, edit, follow, site, unwatched, wanted
 from viz_model.masks import named
 
 
@@ -356,6 +356,37 @@ def test_eight_threads_on_one_model_do_not_mix_up_their_captures():
     )
     assert mixed_up == 0
     assert len({tuple(found[0].flatten().tolist()) for run in alone for found in run}) > threads * count * 0.9
+
+
+def test_who_follows_a_pass_hears_of_its_sites_in_their_order_and_changes_nothing():
+    model, ids = small_model(), random_ids(1, 3)
+    alone, heard = model(ids), []
+    with follow(heard.append), capture("blocks.*", "logits") as found:
+        model(ids)
+    assert [name for name in heard if name in found] == list(found)
+    assert len(set(heard)) == len(heard)
+    fused = []
+    with follow(fused.append):  # who only follows does not make the pass write out its weights
+        assert torch.equal(model(ids), alone)
+        assert not wanted("blocks.0.attn.weights")
+        with unwatched():
+            model(ids)
+    assert fused == [name for name in heard if name.rpartition(".")[2] not in ("raw", "scores", "weights")]
+
+
+def test_what_a_follower_raises_ends_the_pass_at_that_site():
+    model, ids, heard = small_model(), random_ids(1, 3), []
+
+    def told(name):
+        heard.append(name)
+        if name == "blocks.0.attn.mixed":
+            raise KeyError(name)
+
+    with pytest.raises(KeyError), follow(told):
+        model(ids)
+    assert heard[-1] == "blocks.0.attn.mixed"
+    model(ids)
+    assert heard[-1] == "blocks.0.attn.mixed"
 
 
 def test_a_capture_is_invisible_to_another_thread():
