@@ -68,6 +68,8 @@ def _refuse_what_cannot_fit(folder: Path) -> None:
     except CheckpointError:
         return  # what reads the file says better what is wrong with it
     refuse_what_cannot_fit(folder.name, numbers)
+    if numbers and hub.is_hub(folder):
+        hub.refuse_beyond_weights(folder, numbers)
 
 
 def _folder(name: str) -> Path:

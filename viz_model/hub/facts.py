@@ -32,6 +32,9 @@ ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_
 LONGEST_WITHOUT_LIMIT = 8192
 
 
+A_TRIFLE = 10**8  # numbers that any computer has room for; a size may have no weights (the library fills in defaults)
+
+
 @dataclass(frozen=True)
 class HubConfig(Layout):
     """Facts of a model of the transformers library, by the names of TransformerConfig; None where not known.
@@ -163,6 +166,22 @@ def _refuse_nonsense(config: dict, path: Path) -> None:
             raise CheckpointError(
                 f"{path} says that {name} is {str(config[name])[:40]!r}, but it must be a whole number. Restore the "
                 "file; a model whose sizes differ from layer to layer cannot be shown, choose another one."
+            )
+
+
+def refuse_beyond_weights(folder: Path, numbers: int) -> None:
+    """Raises CheckpointError where a size asks for more than all weights are together, and for more than a trifle.
+
+    The library takes the memory for what a config says before it compares that with the file.
+    """
+    config, facts = read_config(folder), read_facts(folder)
+    for fact, width in (("n_layers", 1), ("vocab_size", 1), ("d_ff", 1), ("n_heads", facts.d_head)):
+        asked = getattr(facts, fact) * width * facts.d_model
+        if asked > max(numbers, A_TRIFLE):
+            name = next((name for name in NAMES[fact] if name in config), fact)
+            raise CheckpointError(
+                f"The config in {folder} says that {name} is {getattr(facts, fact):,}: at least {asked:,} "
+                f"numbers, but all its weights are {numbers:,}. They are not of this config; restore it."
             )
 
 

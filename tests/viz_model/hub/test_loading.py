@@ -130,6 +130,13 @@ def change_config(folder, **values):
         ({"hidden_size": "many"}, "says that hidden_size is 'many', but it must be a whole number"),
         ({"num_key_value_heads": [2, 1]}, r"num_key_value_heads is '\[2, 1\]', but it must be a whole number"),
         ({"architectures": 5}, "cannot|can read"),
+        (
+            {"vocab_size": 10**8},
+            "says that vocab_size is 100,000,000: at least 6,400,000,000 numbers, but all",
+        ),
+        ({"num_hidden_layers": 10**7}, "says that num_hidden_layers is 10,000,000: at least 640,000,000 numbers"),
+        ({"intermediate_size": 10**8}, "says that intermediate_size is 100,000,000"),
+        ({"num_attention_heads": 10**8, "head_dim": 16}, "says that num_attention_heads is 100,000,000"),
         ({"num_attention_heads": 5}, "cannot"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantized by gptq"),
         ({"auto_map": {"AutoModelForCausalLM": "evil.Model"}, "model_type": "evil"}, "cannot|can read"),
