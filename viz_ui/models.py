@@ -125,9 +125,10 @@ def _draw_fetch(is_watched: bool) -> None:
         words, share = _progress_words(latest)
         st.progress(share or 0.0, f"{plain(latest.name)}, {words}")
         st.button("Cancel", on_click=fetcher().cancel, key="cancel_fetch", width="stretch")
-        st.session_state.saw_fetch = True
+        st.session_state.saw_fetch = latest.name
         return
-    if st.session_state.pop("saw_fetch", False):
+    if saw := st.session_state.pop("saw_fetch", ""):
+        st.session_state.setdefault("awaited", saw)  # whoever saw it come, also after a reload, may look at it
         st.rerun(scope="app")  # it has ended: there is one model more to choose, and nothing more to watch
     here = _names_here()
     awaited = st.session_state.get("awaited")

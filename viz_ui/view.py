@@ -80,12 +80,14 @@ def traced(
     part: str | None = None,
     target: str | None = None,
     *,
+    kind: str = "trace",
+    most: int = 2,
     can_stop: bool = False,
 ) -> vm.Trace:
     """The trace of a prompt, kept for this visitor; with it a head change runs no model.
 
     part: which one the mask is for, and the trace is seen through; None is self-attention (`Layout.self_part`).
-    can_stop: see `passes.shown_pass`.
+    kind, most, can_stop: see `passes.kept_pass`; a page with more texts of its own keeps them as another kind.
     """
     model = load_model(name)
     part = part or model.config.self_part
@@ -95,7 +97,7 @@ def traced(
         return model.trace(prompt, masks, target)
 
     of = (name, prompt, mask, part if masks else None, target)
-    return kept_pass("trace", of, model, prompt, work, most=2, can_stop=can_stop).of(part)
+    return kept_pass(kind, of, model, prompt, work, most=most, can_stop=can_stop).of(part)
 
 
 def current_view() -> View:

@@ -18,6 +18,7 @@ from viz_model.checkpoints import save
 from viz_model.fetching import Source
 from viz_ui.components.packing import unpack
 from viz_ui.models import REAL, fetcher, shelf
+from viz_ui.text import plain
 
 TOKENIZER = small_tokenizer()
 CONFIG = small_config(vocab_size=TOKENIZER.vocab_size)
@@ -174,6 +175,8 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     assert 0 < progress.proto.value <= 100
     assert rows(test)[REAL]["state"] == "being fetched"
     assert acts(test, REAL) == ["Cancel"]
+    reloaded = AppTest.from_file(MAIN, default_timeout=60).run()  # a new visitor, to the server
+    assert reloaded.sidebar.get("progress")
     test.sidebar.button(key="cancel_fetch").click().run()
     assert "was cancelled. Nothing of it was kept." in test.sidebar.caption[0].value.replace("\\", "")
     assert rows(test)[REAL]["state"] == "to fetch"
@@ -186,6 +189,7 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     test.run()
     assert rows(test)[REAL]["state"] == "fetched"
     assert acts(test, REAL) == ["Look at it", "Remove"]
+    assert reloaded.run().sidebar.button(key="look_at_fetched").label == f"Look at {plain(REAL)}"
     test.sidebar.button(key="look_at_fetched").click().run()
     assert not test.exception
     assert test.sidebar.selectbox(key="model").value == REAL

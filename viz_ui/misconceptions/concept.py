@@ -57,7 +57,7 @@ def draw(view: View) -> None:
 
 def traced_part(view: View, text: str) -> vm.Trace:
     """The pass of a text in the part that is looked at, under its own mask."""
-    return traced(view.name, text, view.own_mask, view.part)
+    return traced(view.name, text, view.own_mask, view.part, kind="concept", most=1 + len(TEXTS))
 
 
 def answer(view: View, scores: dict[str, dict[str, float]]) -> str:

@@ -40,7 +40,10 @@ def _traces(view: View) -> dict[str, vm.Trace]:
     """The twins where the chosen model is one of them and both are there, else the chosen model alone."""
     there = {entry.name for entry in vm.catalogue() if entry.folder}
     if view.name in TWINS and there.issuperset(TWINS):
-        return {name: traced(name, view.prompt, load_model(name).config.mask) for name in TWINS}
+        return {
+            name: traced(name, view.prompt, load_model(name).config.mask, kind="twins", most=len(TWINS))
+            for name in TWINS
+        }
     return {view.name: view.trace.of(view.part)}
 
 
