@@ -1,4 +1,4 @@
-"""Fixtures of all browser tests: `browser`, `profile`, `serve`, `app_url`, `fresh_app_url`, `page`.
+"""Fixtures of all browser tests: `chromium`, `browser`, `profile`, `serve`, `app_url`, `fresh_app_url`, `page`.
 
 Markers a test may carry: `@pytest.mark.theme("dark")` (default "light"), `@pytest.mark.viewport(900, 900)`
 (default 1400 x 900). Every test in this folder gets the marker `browser`.
@@ -62,8 +62,8 @@ def pytest_make_collect_report(collector):
 
 
 @pytest.fixture(scope="session")
-def browser():
-    """One Chromium for the whole session."""
+def chromium():
+    """Playwright's way to start Chromium, and what it is started with."""
     path = find_chromium()
     if path is None:
         reason = f"no Chromium found (looked for {', '.join(CHROMIUM_NAMES)})"
@@ -71,15 +71,26 @@ def browser():
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     api.expect.set_options(timeout=WAIT_MS)
     with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
-        yield chromium
-        chromium.close()
+        yield playwright.chromium, {"executable_path": path, "args": CHROMIUM_FLAGS}
 
 
 @pytest.fixture(scope="session")
-def profile(browser):
-    """One browser profile for the whole session: what a test has loaded, the next finds in its cache."""
-    context = browser.new_context()
+def browser(chromium):
+    """A Chromium whose visitors share nothing."""
+    kind, started_with = chromium
+    browser = kind.launch(**started_with)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def profile(chromium, tmp_path_factory):
+    """One browser profile for the whole session: what a test has loaded, the next finds in its cache.
+
+    It lies on the disk, for there Chromium keeps the code that it has compiled: a page opens with half the work.
+    """
+    kind, started_with = chromium
+    context = kind.launch_persistent_context(tmp_path_factory.mktemp("profile"), **started_with)
     context.set_default_timeout(WAIT_MS)
     yield context
     context.close()
