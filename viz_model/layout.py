@@ -47,10 +47,10 @@ class Layout:
         """What stands before the hook sites of the stack that the queries of a part are in: "", "decoder."."""
         return "" if part == "self" else "encoder." if part == "encoder" else "decoder."
 
-    def block_name(self, part: str, layer: int) -> str:
-        """ "blocks.2", or "encoder.blocks.2": a block's hook sites begin with it."""
+    def block_name(self, part: str, layer: int | str) -> str:
+        """ "blocks.2", or "encoder.blocks.2": a block's hook sites begin with it. A layer of "*" is any."""
         return f"{self.stack_name(part)}blocks.{layer}"
 
-    def attention_name(self, part: str, layer: int) -> str:
+    def attention_name(self, part: str, layer: int | str) -> str:
         """ "blocks.2.attn", or "decoder.blocks.2.cross": the hook sites of an attention begin with it."""
         return f"{self.block_name(part, layer)}.{'cross' if part == 'cross' else 'attn'}"

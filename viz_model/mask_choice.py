@@ -38,27 +38,26 @@ class MaskChoice:
         if self.cells:
             drawn_shape(self.cells)
 
-    def allowed(self, queries: int, own: str, keys: int | None = None) -> Tensor:
-        """Booleans (T,S) for so many queries and keys (None: as many), where the own mask has the name `own`.
+    def allowed(self, own: Tensor) -> Tensor:
+        """Booleans (T,S) where the model's own mask is `own` (T,S), which may differ from layer to layer.
 
-        Window and padding take cells away from the model's own mask. Raises MaskError for a padded position
-        that the keys do not have, or cells that cannot be read.
+        Window and padding take cells away from it; of a drawn mask, what is not drawn is as in it. Raises MaskError
+        for a padded position that the keys do not have, or cells that cannot be read.
         """
-        keys = queries if keys is None else keys
-        places = torch.arange(queries), torch.arange(keys)
-        model_own = masks.between(own, *places)
+        places = [torch.arange(size) for size in own.shape]
         if self.kind in masks.NAMES:
             return masks.between(self.kind, *places)
         if self.kind == "sliding window":
-            return model_own & masks.near(*places, self.width)
+            return own & masks.near(*places, self.width)
         if self.kind == "prefix":
             return masks.prefix(*places, self.length)
         if self.kind == "padding":
+            keys = own.shape[-1]
             _refuse_beyond(self.padded, keys)
             real = torch.ones(1, keys, dtype=torch.bool)
             real[0, list(self.padded)] = False
-            return masks.with_padding(model_own, real)[0, 0]
-        return decode_mask(self.cells, model_own) if self.cells else model_own
+            return masks.with_padding(own, real)[0, 0]
+        return decode_mask(self.cells, own) if self.cells else own
 
     @property
     def words(self) -> str:

@@ -76,8 +76,7 @@ def draw_controls(view: View, name: str) -> None:
 def chosen_side(view: View, name: str) -> Side:
     """What is chosen for A or B; nonsense (from an address) is passed over with a sentence in `problem`."""
     side, kinds = name.lower(), _kinds(view)
-    queries, keys = view.trace.length, view.trace.key_length
-    kind = chosen_value(f"mask_{side}")
+    keys, kind = view.trace.key_length, chosen_value(f"mask_{side}")
     kind = kind if kind in kinds else kinds[SIDES.index(name)]
     try:
         choice = MaskChoice(
@@ -87,11 +86,11 @@ def chosen_side(view: View, name: str) -> Side:
             padded=parse_positions(_or(chosen_value(f"padding_{side}"), "0"), keys) if kind == "padding" else (),
             cells=(chosen_value(f"cells_{side}") or "").strip() if kind == "drawn by hand" else "",
         )
-        allowed = own_cells(view) if kind == view.own_mask else choice.allowed(queries, view.own_mask, keys)
+        allowed = own_cells(view) if kind == view.own_mask else choice.allowed(own_cells(view))
         return Side(name, choice, allowed, "")
     except vm.MaskError as error:
         choice = MaskChoice(kind)  # no padding, nothing drawn
-        return Side(name, choice, choice.allowed(queries, view.own_mask, keys), str(error))
+        return Side(name, choice, choice.allowed(own_cells(view)), str(error))
 
 
 def own_cells(view: View) -> Tensor:
@@ -153,15 +152,21 @@ def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> 
         source = ids
     elif ids:
         read = ids
-    is_own = side.choice.kind == view.own_mask
-    masks_given = None if is_own else {view.part: side.allowed}  # a model's own may differ by layer
+    sites = f"{view.model.config.attention_name(view.part, '*')}.mask"
+    edits = {} if side.choice.kind == view.own_mask else {sites: _as_edit(side.choice)}
     prompt, target = (read, None) if source is None else (source, read)
 
     def work() -> vm.Trace:
-        return view.model.trace(prompt, masks_given, target).of(view.part).renamed(side.choice.words)
+        with vm.edit(edits):
+            return view.model.trace(prompt, target=target).of(view.part).renamed(side.choice.words)
 
     # Four: two masks, before and after a changed token.
     return kept_pass("masked", (view.name, read, source, view.part, side.choice), view.model, prompt, work, most=4)
+
+
+def _as_edit(choice: MaskChoice) -> Callable[[Tensor], Tensor]:
+    """What makes the chosen mask of a layer's own one, which may look no further than a window: (…,T,S) both."""
+    return lambda own: choice.allowed(own[(0,) * (own.ndim - 2)]).expand_as(own)
 
 
 def _explained(view: View) -> dict[str, str]:

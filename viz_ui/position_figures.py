@@ -151,6 +151,6 @@ def _colour(role: str, theme: Theme) -> str:
 
 
 def _lay_out(figure: go.Figure, theme: Theme, height: int) -> None:
-    figure.update_xaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
+    figure.update_xaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True, tickformat=",")
     figure.update_yaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
     figure.update_layout(margin={"l": 10, "r": 10, "t": 30, "b": 10}, **curves_layout(theme, height))

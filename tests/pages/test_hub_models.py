@@ -204,3 +204,30 @@ def test_a_windowed_layer_is_compared_with_its_own_window(layer):
     assert (f"in layer {layer} within a window of {WINDOW} tokens" in words(test)) == is_narrow
     assert f"**{(known == 0).sum()}** opened" in words(test)
     assert (f"In layer {layer} a query reads at most {WINDOW} keys: a sliding window." in words(test)) == is_narrow
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize(
+    ("choice", "stays"),
+    [
+        ({"mask_b": "padding", "padding_b": "3"}, lambda rows, columns: columns != 3),
+        ({"mask_b": "sliding window", "width_b": 4}, lambda rows, columns: rows - columns < 4),
+    ],
+    ids=["padding", "window"],
+)
+def test_what_a_mask_takes_away_it_takes_from_each_layers_own(choice, stays, layer):
+    """Against Gemma 2's eager attention with the masks of both kinds of layers written out."""
+    ids = [5, 44, 17, 8, 60, 12, 30]
+    rows, columns = np.indices((7, 7))
+    whole = (columns <= rows) & stays(rows, columns)
+    masks = {"full_attention": whole, "sliding_attention": whole & (rows - columns < WINDOW)}
+    added = {kind: torch.tensor(np.where(mask, 0, -np.inf), dtype=torch.float32) for kind, mask in masks.items()}
+    with torch.inference_mode():
+        given = {kind: numbers[None, None] for kind, numbers in added.items()}
+        found = windowed()(torch.tensor([ids]), attention_mask=given, output_attentions=True)
+    known = found.attentions[layer][0, 1].numpy()
+    test = app("masks", model="windowed", prompt=" ".join(map(str, ids)), layer=layer, head=1, **choice)
+    drawn, allowed = drawn_matrices(test)["weights B"]
+    np.testing.assert_allclose(drawn, known, atol=2e-5)
+    np.testing.assert_array_equal(allowed, masks[windowed().config.layer_types[layer]])
+    assert "opened" not in words(test)

@@ -18,12 +18,15 @@ from viz_model.mask_choice import (
 CAUSAL, ALL = np.tri(6, dtype=bool), np.ones((6, 6), dtype=bool)
 
 
-def allowed(own="causal", tokens=6, **choice):
-    return MaskChoice(**choice).allowed(tokens, own)
+WINDOW = np.tri(6, dtype=bool) & ~np.tri(6, k=-3, dtype=bool)
 
 
-@pytest.mark.parametrize(("own", "whole"), [("causal", CAUSAL), ("bidirectional", ALL)])
-def test_every_kind_against_numpy(own, whole):
+def allowed(own=CAUSAL, **choice):
+    return MaskChoice(**choice).allowed(torch.tensor(own))
+
+
+@pytest.mark.parametrize("whole", [CAUSAL, ALL, WINDOW], ids=["causal", "bidirectional", "within a window"])
+def test_every_kind_against_numpy(whole):
     rows, columns = np.indices((6, 6))
     drawn = whole.copy()
     drawn[2, 4] ^= True
@@ -37,7 +40,7 @@ def test_every_kind_against_numpy(own, whole):
     }
     assert set(expected) == set(KINDS)
     for kind, (booleans, choice) in expected.items():
-        assert np.array_equal(allowed(own, kind=kind, **choice), booleans), kind
+        assert np.array_equal(allowed(whole, kind=kind, **choice), booleans), kind
 
 
 def test_queries_and_keys_of_two_texts():
@@ -51,12 +54,12 @@ def test_queries_and_keys_of_two_texts():
         "drawn by hand": (drawn, {"cells": encode_mask(drawn)}),
     }
     for kind, (booleans, choice) in expected.items():
-        assert np.array_equal(MaskChoice(kind, **choice).allowed(3, "bidirectional", 5), booleans), kind
+        assert np.array_equal(allowed(whole, kind=kind, **choice), booleans), kind
 
 
 def test_nothing_drawn_is_the_models_own():
     assert np.array_equal(allowed(kind="drawn by hand"), CAUSAL)
-    assert np.array_equal(allowed("bidirectional", kind="drawn by hand"), ALL)
+    assert np.array_equal(allowed(ALL, kind="drawn by hand"), ALL)
 
 
 @pytest.mark.parametrize(
