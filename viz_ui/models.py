@@ -108,7 +108,8 @@ def draw_fetch() -> None:
     """In the sidebar: the fetch that is under way; what it brought; or a real model to fetch, by one click."""
     latest = fetcher().latest
     is_coming = bool(latest and latest.is_under_way)
-    if is_coming or "awaited" in st.session_state or REAL not in _names_here():
+    noted = {"awaited", "saw_fetch"} & st.session_state.keys()
+    if is_coming or noted or REAL not in _names_here():
         with st.sidebar.container(key="fetch"):
             st.fragment(_draw_fetch, run_every=POLL_SECONDS if is_coming else None)(is_coming)
 
