@@ -3,7 +3,8 @@
 const REST_MS = 250; // a step that was passed through faster is not told
 const NEXT = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
 
-/** A root with steps 0 … last. A class of this kind has `show()`, which draws `step`, and a `player`. */
+/** A root with steps 0 … last. A class of this kind has a `player`, `read(data)`, which takes what Python sent,
+ *  `layout(anew)`, which fits it to the root, and `show()`, which draws `step`. */
 class Steps {
   constructor(root) {
     this.root = root;
@@ -15,6 +16,14 @@ class Steps {
       if (!busy && !path.includes(root) && !event.defaultPrevented) this.onKey(event, true);
     };
     document.addEventListener("keydown", this.onBodyKey);
+  }
+
+  /** Called for each new data and each change of the theme. */
+  receive(data) {
+    const themed = applyTheme(this.root);
+    if (data !== this.data) this.read(data);
+    else if (!themed) return;
+    this.layout(true);
   }
 
   /** What stands beside the slider. */

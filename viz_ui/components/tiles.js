@@ -17,14 +17,6 @@ class Tiles extends Steps {
     this.observer.observe(root);
   }
 
-  /** Called for each new data and each change of the theme. */
-  receive(data) {
-    const themed = applyTheme(this.root);
-    if (data !== this.data) this.read(data);
-    else if (!themed) return;
-    this.layout(true);
-  }
-
   read(data) {
     this.data = data;
     const { head, floats, halves, bytes } = unpack(data);

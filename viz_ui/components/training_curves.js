@@ -18,19 +18,20 @@ class TrainingCurves extends Steps {
     };
     this.picture.onpointermove = (event) => this.dragging && this.toPointer(event);
     this.picture.onpointerup = this.picture.onpointercancel = () => (this.dragging = false);
-    this.observer = new ResizeObserver(() => this.head && this.draw());
+    this.observer = new ResizeObserver(() => this.layout());
     this.observer.observe(root);
   }
 
-  receive(data) {
-    const recoloured = applyTheme(this.root);
-    if (data === this.data) return recoloured && this.draw();
+  read(data) {
     this.data = data;
     const { head } = unpack(data), before = this.coming;
     this.head = { ...head, running: before || head.running }; // while it ran, its end was followed
     this.take(head.at.length - 1, head.step, head.answered);
     this.head = head;
-    this.draw();
+  }
+
+  layout() {
+    if (this.head) this.draw();
   }
 
   get coming() {
