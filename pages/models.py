@@ -53,7 +53,8 @@ def draw() -> None:
 
 def draw_table() -> None:
     """The models, and what was wrong with what was asked for."""
-    if problem := st.session_state.get("models_problem"):
+    of_chosen = st.session_state["problem"] if st.session_state["view"] is None else ""  # such as: it cannot be loaded
+    for problem in filter(None, (st.session_state.get("models_problem"), of_chosen)):
         st.info(plain(problem), icon=":material/error:")
     model_table(COLUMNS, rows(), key="model_table", on_act=act)
     free = available_bytes()

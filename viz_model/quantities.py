@@ -65,6 +65,7 @@ POST_NORM = {  # the norm is part of the stream, and each half reads the stream 
     "resid_post": "x",
     "final_norm": "x",
 }
+NO_LAST_NORM = "end of the stream"  # post-norm, whose last block has ended with a norm
 # A pre-norm stream: which streams before it may be, the nearest first, and what was written since.
 SUMS = {
     "resid_self": (("resid_pre",), ("attn.out",)),
@@ -105,7 +106,9 @@ def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
     config, numbers = trace.config, letters(trace)
     stack, block = config.stack_name(trace.part), config.block_name(trace.part, layer)
     attention = config.attention_name(trace.part, layer)
-    names = [f"{stack}embed", f"{stack}embed.*", f"{block}.*", f"{stack}final_norm", "logits"]
+    names = [f"{stack}embed", f"{stack}embed.*", f"{block}.*", f"{stack}final_norm"]
+    if not (trace.source and trace.part == "encoder"):  # its end goes to the decoder, which makes the logits
+        names.append("logits")
     prompt, target = (trace.source, trace.read.ids) if trace.source else (trace.read, None)
     with capture(optional=names) as found:
         model.trace(list(prompt.ids), target=target if target is None else list(target))
@@ -125,6 +128,8 @@ def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
 
 def _quantity(site: str, local: str, shape: tuple[int, ...], numbers: dict[str, int], formula: str) -> Quantity:
     group, title, axes, _ = CONTRACT[local]
+    if local == "final_norm" and formula == POST_NORM[local]:
+        title = NO_LAST_NORM
     axes = axes[len(axes) - len(shape) :]  # a mask may come without the axes that share it
     named = tuple(
         letter if numbers.get(letter) == size else str(size) for letter, size in zip(axes, shape, strict=True)

@@ -56,8 +56,9 @@ def outer_nodes(
     else:
         nodes.append(make("embed", "embedding", STREAM, added, inputs))
     end = {"stream": f"{config.block_name(part, config.layers_of(part) - 1)}.resid_post"}
-    title = "encoder's end" if part == "encoder" else "final norm"
-    if config.norm_place == "pre":
+    pre = config.norm_place == "pre"
+    title = "encoder's end" if part == "encoder" else "final norm" if pre else "end of the stream"
+    if pre:
         nodes.append(
             make("final_norm", title, STREAM, f"{make.model}.final_norm(stream)", end, make.norm("final_norm"))
         )

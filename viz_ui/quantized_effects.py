@@ -8,6 +8,7 @@ import viz_model as vm
 from viz_model.comparison import weight_changes
 from viz_model.evaluation import Loss, loss
 from viz_model.quantization import Choice, Quantized
+from viz_model.savings import has_logits
 from viz_model.training.held_out import held_out_rows
 from viz_ui.colours import diverging_lut, sequential_lut
 from viz_ui.components.head_grid import head_grid
@@ -33,7 +34,8 @@ def draw_effects(view: View, quantized: Quantized) -> None:
     with heads_place:
         draw_grid(view, trace, quantized)
         draw_loss(view, quantized)
-    draw_prediction(view, trace)
+    if has_logits(view.model):  # else draw_loss has said so
+        draw_prediction(view, trace)
 
 
 def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:

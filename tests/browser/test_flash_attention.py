@@ -116,6 +116,18 @@ def test_the_main_picture_is_on_the_first_screen(page, app_url):
     on_first_screen(page, *(f".tiles {part}" for part in parts))
 
 
+@pytest.mark.viewport(1280, 720)
+def test_numbers_beside_thin_rows_stand_in_the_middle_of_the_band(page, app_url):
+    flash(page, app_url, prompt=LONG, query=0)
+    lines = page.locator(".tiles .line").evaluate_all(
+        """lines => lines.map(line => [...line.querySelectorAll('.band, .token.chosen, .numbers div')].map(node => {
+             const { top, bottom } = node.getBoundingClientRect();
+             return (top + bottom) / 2; }))"""
+    )
+    assert [len(middles) for middles in lines] == [5, 4, 2]
+    assert all(abs(one - middles[0]) <= 1 for middles in lines for one in middles)
+
+
 @pytest.mark.parametrize("prompt", [PROMPT, LONG], ids=["short", "200 tokens"])
 def test_nothing_sticks_out_of_the_page(page, app_url, prompt):
     flash(page, app_url, prompt=prompt, query=12)

@@ -280,6 +280,16 @@ def test_all_that_matters_is_on_the_first_screen(page, app_url):
     on_first_screen(page, *(f".generation {part}" for part in parts))
 
 
+def test_the_words_over_few_new_columns_are_not_cut_off(page, app_url):
+    generate(page, app_url, prompt=LONG, new=4)
+    words = page.locator(".generation .origin.generated span")
+    expect(words).to_have_text("generated, 3")
+    end, window = words.evaluate(
+        "words => [words, words.closest('.scroller')].map(node => node.getBoundingClientRect().right)"
+    )
+    assert end <= window
+
+
 @pytest.mark.parametrize(
     "choices", [{}, {"prompt": LONG, "new": 8}, {"greedy": "true"}], ids=["short", "long", "greedy"]
 )

@@ -39,10 +39,10 @@ def test_guess_experiment_and_link(page, app_url):
     for part in ("positions", "norms"):
         page.locator(".st-key-off").get_by_text(part, exact=True).click()
         settle(page)
-    expect(chart).to_contain_text("no positions, no norms")
+    expect(chart).to_contain_text(re.compile(r"no positions,\s*no norms"))
     page.reload()
     settle(page)
-    expect(chart).to_contain_text("no positions, no norms")
+    expect(chart).to_contain_text(re.compile(r"no positions,\s*no norms"))
 
 
 PICTURES = {  # of each claim: what answers it, and what is shown with the answer
@@ -69,6 +69,8 @@ def every_claim(page, url, look):
         settle(page)
         assert page.locator(picture).first.bounding_box()["y"] < page.viewport_size["height"], f"{claim}: below"
         nothing_sticks_out(page, PARTS, f"{claim}, {look}")
+        words = page.locator("[data-testid='stMetricLabel'] *")
+        assert not any(words.evaluate_all("all => all.map(one => one.scrollWidth > one.clientWidth + 1)")), "cut words"
 
 
 @pytest.mark.viewport(1280, 720)
@@ -84,5 +86,16 @@ def test_every_claim_in_a_narrow_dark_window_with_a_long_prompt(page, app_url):
     page.get_by_role("radio", name="Equations", exact=True).click()
     panel = page.locator("[data-panel='tiny-bert_causal']")
     panel.get_by_role("button").first.click()
-    expect(page.get_by_role("dialog")).to_contain_text("tiny-bert, causal: foreign to it")
+    expect(page.get_by_role("dialog")).to_contain_text("tiny-bert, causal")
     settle(page)
+
+
+@pytest.mark.viewport(900, 900)
+def test_the_four_matrices_of_one_equation_stand_two_by_two_in_a_narrow_window(page, app_url):
+    open_page(page, link(app_url, claim="Equations", guess_equations="false"))
+    panels = page.locator("[data-panel^='tiny-']")
+    expect(panels).to_have_count(4)
+    boxes = panels.evaluate_all("all => all.map(one => one.getBoundingClientRect()).map(({ x, y }) => [x, y])")
+    lefts, tops = zip(*boxes, strict=True)
+    assert (lefts[0], lefts[1], tops[0], tops[2]) == (lefts[2], lefts[3], tops[1], tops[3])
+    assert page.locator("[data-panel='tiny-bert_causal']").inner_text().find("foreign to it") > 0

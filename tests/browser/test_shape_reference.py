@@ -32,3 +32,13 @@ def test_a_narrow_dark_window_has_all_of_the_columns(page, app_url):
     open_page(page, link(app_url, model="tiny-seq2seq", prompt="3 May 2024", target="2", part="cross"))
     expect(page.get_by_role("cell", name="decoder.blocks.1.cross.weights")).to_be_visible()
     nothing_sticks_out(page, "[data-testid='stTable']", "narrow, dark", least=5)
+
+
+@pytest.mark.viewport(900, 900)
+def test_the_longest_names_of_hook_sites_end_inside_of_their_table(page, app_url):
+    open_page(page, link(app_url, model="tiny-seq2seq", prompt="the 3rd of May 2024", part="cross"))
+    rights = page.locator("[data-testid='stTable']:has(td code)").evaluate_all(
+        "all => all.map(one => [one, one.querySelector('table')].map(n => n.getBoundingClientRect().right))"
+    )
+    assert len(rights) == 4
+    assert [inner for outer, inner in rights if inner > outer + 1] == []

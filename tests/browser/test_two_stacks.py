@@ -88,6 +88,17 @@ def test_the_decoder_s_block_and_its_memory(page, app_url):
     nothing_sticks_out(page, ".box, .card, [data-panel]", "dark narrow")
 
 
+@pytest.mark.viewport(1400, 900)
+def test_the_card_stands_beside_the_attention_of_its_tensor(page, app_url):
+    open_page(page, link(app_url, "shapes", part="cross"))
+    middle = page.locator(".shapes .box", has_text="encoder's end").bounding_box()["y"]
+    assert page.locator(".card").bounding_box()["y"] > middle
+    page.get_by_role("button", name=re.compile("^attention out")).click()
+    expect(page.locator(".card .title")).to_contain_text("attention out")
+    settle(page)
+    assert page.locator(".card").bounding_box()["y"] < middle
+
+
 @pytest.mark.viewport(1280, 720)
 def test_another_attention_is_chosen_and_kept_in_the_address(page, app_url):
     open_page(page, link(app_url, ""))

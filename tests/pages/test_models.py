@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.opened import MAIN, opened
 from tests.pages.test_pages import at
@@ -122,6 +123,17 @@ def test_a_folder_that_is_none_gets_a_sentence(tmp_path, prepare, sentence):
 def cut(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_a_folder_whose_config_is_of_another_model_says_so_on_the_page_where_it_was_opened(tmp_path):
+    sizes = {"vocab_size": 67, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32}
+    GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"n_layer": 10**6}))
+    test = type_in(models(), "folder_path", str(tmp_path), "Open")
+    assert not test.exception
+    [info] = test.info
+    assert "n_layer is 1,000,000, but all its weights are" in info.value.replace("\\", "")
 
 
 def test_a_model_that_is_damaged_after_it_was_chosen_leaves_the_page_to_choose_another(tmp_path):

@@ -12,6 +12,7 @@ from tests.viz_model.models import small_model
 from viz_model.hooks import capture
 from viz_model.model import Model
 from viz_model.quantities import letters, quantities
+from viz_model.shapes import outer_nodes
 from viz_model.transformer import TransformerConfig, make_transformer
 
 IDS = [3, 1, 4, 1, 5]
@@ -63,8 +64,20 @@ def test_parts_of_an_encoder_decoder_have_their_own_axes(part, queries, keys):
     name = f"{stack}.blocks.1.{'cross' if part == 'cross' else 'attn'}"
     assert rows[f"{name}.weights"].shape == (1, 4, queries, keys)
     assert rows[f"{name}.k"].shape == (1, 4, keys, 6)
-    assert all(site == "logits" or site.startswith(stack) for site in rows)
+    assert {site for site in rows if not site.startswith(stack)} == ({"logits"} if part != "encoder" else set())
     assert not any(".cross." in site for site in rows) or part == "cross"
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_what_is_called_a_norm_at_the_end_changes_the_stream(place):
+    model = Model(place, small_model(norm_place=place))
+    trace = model.trace(IDS)
+    last = f"blocks.{model.config.n_layers - 1}.resid_post"
+    unchanged = torch.equal(trace["final_norm"], trace[last])
+    assert unchanged == (place == "post")
+    assert ("norm" in by_name(model, trace)["final_norm"].title) == (not unchanged)
+    [box] = [node for node in outer_nodes(model.config, len(IDS)) if node.local == "final_norm"]
+    assert ("norm" in box.title) == (not unchanged)
 
 
 def test_without_a_feed_forward_half_there_is_none():

@@ -10,6 +10,7 @@ from viz_model.errors import CheckpointError
 from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
 from viz_model.memory import refuse_what_cannot_fit
 from viz_model.model import Model
+from viz_model.stored import stored_tensors
 
 __all__ = [
     "BUNDLED",
@@ -69,7 +70,7 @@ def _refuse_what_cannot_fit(folder: Path) -> None:
         return  # what reads the file says better what is wrong with it
     refuse_what_cannot_fit(folder.name, numbers)
     if numbers and hub.is_hub(folder):
-        hub.refuse_beyond_weights(folder, numbers)
+        hub.refuse_beyond_weights(folder, numbers, len(stored_tensors(folder)))
 
 
 def _folder(name: str) -> Path:

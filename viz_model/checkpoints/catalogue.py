@@ -5,13 +5,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
 from viz_model.checkpoints.files import TOKENIZER_FILE, read_config
 from viz_model.errors import CheckpointError
 from viz_model.fetching import OFFERS, read_source
 from viz_model.hub import facts
 from viz_model.hub.facts import HubConfig
+from viz_model.stored import stored_tensors
 from viz_model.transformer import TransformerConfig
 
 # The models that ship with the project, the one for a first visit first.
@@ -112,15 +111,9 @@ def _precision(numbers: Counter) -> str:
 def _numbers(folder: Path) -> Counter:
     """How many numbers there are of each kind."""
     found = Counter()
-    for path in folder.glob("*.safetensors"):
-        try:
-            with safe_open(path, "pt") as weights:  # reads the header only, and compares it with the file's length
-                for name in weights.keys():  # noqa: SIM118, it is no mapping
-                    part = weights.get_slice(name)
-                    if "F" in (kind := part.get_dtype()):
-                        found[kind] += math.prod(part.get_shape())
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"The weights file {path} is damaged or cut off ({error}).") from error
+    for kind, shape in stored_tensors(folder).values():
+        if "F" in kind:
+            found[kind] += math.prod(shape)
     return found
 
 

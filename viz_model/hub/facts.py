@@ -133,10 +133,10 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     is_pair = bool(config.get("is_encoder_decoder"))
     found = {fact: _first(config, names) for fact, names in NAMES.items()}
     found["n_encoder_layers"] = (found["n_encoder_layers"] or 0) if is_pair else 0
+    _refuse_nonsense(config, path)
     missing = [NAMES[fact][0] for fact in ("n_layers", "n_heads", "d_model", "vocab_size") if not found[fact]]
     if missing:
         raise CheckpointError(f"{path} does not say the sizes of a Transformer: {', '.join(missing)} is missing.")
-    _refuse_nonsense(config, path)
     found["n_kv_heads"] = found["n_kv_heads"] or found["n_heads"]
     found["d_head"] = found["d_head"] or found["d_model"] // found["n_heads"]
     found["d_ff"] = found["d_ff"] or 4 * found["d_model"]  # GPT-2 and its kin leave it out
@@ -160,22 +160,32 @@ def _architecture(config: dict) -> str:
 
 def _refuse_nonsense(config: dict, path: Path) -> None:
     """A size that is no whole number, such as a list with one for each layer, is none that a page can count with."""
-    for names in NAMES.values():
+    for fact, names in NAMES.items():
+        can_be_none = fact == "d_ff" or (fact == "n_encoder_layers" and not config.get("is_encoder_decoder"))
         name = next((name for name in names if config.get(name) is not None), None)
-        if name and (type(config[name]) is not int or config[name] < 0):
+        if name and (type(config[name]) is not int or config[name] < (0 if can_be_none else 1)):
             raise CheckpointError(
-                f"{path} says that {name} is {str(config[name])[:40]!r}, but it must be a whole number. Restore the "
-                "file; a model whose sizes differ from layer to layer cannot be shown, choose another one."
+                f"{path} says that {name} is {str(config[name])[:40]!r}, but it must be a whole number"
+                f"{'' if can_be_none else ', at least 1'}. Restore the file; a model whose sizes differ from layer to "
+                "layer cannot be shown, choose another one."
             )
 
 
-def refuse_beyond_weights(folder: Path, numbers: int) -> None:
+def refuse_beyond_weights(folder: Path, numbers: int, tensors: int) -> None:
     """Raises CheckpointError where a size asks for more than all weights are together, and for more than a trifle.
 
-    The library takes the memory for what a config says before it compares that with the file.
+    The library takes the memory for what a config says before it compares that with the file, and makes all its
+    layers first: a thousand take seconds.
     """
     config, facts = read_config(folder), read_facts(folder)
-    for fact, width in (("n_layers", 1), ("vocab_size", 1), ("d_ff", 1), ("n_heads", facts.d_head)):
+    for fact in ("n_layers", "n_encoder_layers"):
+        if getattr(facts, fact) > tensors:
+            name = next((name for name in NAMES[fact] if name in config), fact)
+            raise CheckpointError(
+                f"The config in {folder} says that {name} is {getattr(facts, fact):,}, but all its weights are "
+                f"{tensors:,} tensors, fewer than one a layer. They are not of this config; restore it."
+            )
+    for fact, width in (("vocab_size", 1), ("d_ff", 1), ("n_heads", facts.d_head), ("n_kv_heads", facts.d_head)):
         asked = getattr(facts, fact) * width * facts.d_model
         if asked > max(numbers, A_TRIFLE):
             name = next((name for name in NAMES[fact] if name in config), fact)

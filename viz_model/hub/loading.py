@@ -1,5 +1,6 @@
 """Reading a model of the transformers library from a folder or a GGUF file; weights are never unpickled."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from transformers.models.auto import modeling_auto
 
 from viz_model.errors import CheckpointError
 from viz_model.hooks import unwatched
-from viz_model.hub.facts import find_gguf, has_tokenizer, read_facts
+from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.interface import NAME, register
 from viz_model.hub.prepare import prepare
 from viz_model.hub.tokenizer import load_tokenizer
 from viz_model.model import Model
+from viz_model.stored import Stored, stored_tensors
 
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
@@ -94,15 +96,16 @@ def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
     try:
         if gguf is not None:
             return _of_gguf(gguf, config, own)
+        _refuse_larger(_class_of(config), config, own, folder)
         model, told = _class_of(config).from_pretrained(
             folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **own, **options
         )
+    except CheckpointError:
+        raise
     except Exception as error:  # the file, its shapes, or an attention that cannot be chosen
         raise CheckpointError(f"The model in {gguf or folder} cannot be read: {_in_short(error)}") from error
     for name, found, asked in told["mismatched_keys"]:
-        raise CheckpointError(
-            f"The tensor '{name}' in {folder} has the shape {tuple(found)}, but the config asks for {tuple(asked)}."
-        )
+        raise _of_another_shape(name, folder, found, asked)
     _refuse_misfit(model, told["missing_keys"], folder)
     return model.eval().requires_grad_(False)
 
@@ -152,6 +155,36 @@ def _refuse_quantized(config: PreTrainedConfig, folder: Path) -> None:
             f"The weights in {folder} are quantized by {getattr(how, 'value', how)}, which is not read here. Choose "
             "the model that it was made from, or a GGUF file of it."
         )
+
+
+def _refuse_larger(model_class: type[PreTrainedModel], config: PreTrainedConfig, own: dict, folder: Path) -> None:
+    """Compare the shapes before they take memory: the library fills a tensor of any size, and only then compares."""
+    stored = stored_tensors(folder)
+    if _stands_in(stored, folder):
+        return  # an empty model to compare with takes a tenth of a second
+    is_bare = model_class is transformers.AutoModel  # it finds the class by the config
+    with torch.device("meta"):
+        empty = model_class.from_config(config, **own) if is_bare else model_class._from_config(config, **own)
+    start = f"{empty.base_model_prefix}."  # a file may name its tensors with or without it
+    asked = {name.removeprefix(start): tensor.shape for name, tensor in empty.state_dict().items()}
+    for name, (_, shape) in stored.items():
+        wanted = asked.get(name.removeprefix(start), shape)
+        if math.prod(wanted) > math.prod(shape):
+            raise _of_another_shape(name, folder, shape, wanted)
+
+
+def _stands_in(stored: dict[str, Stored], folder: Path) -> bool:
+    """Whether the sizes that a config says are those of stored tensors, and no number in it is larger than all."""
+    facts, sizes = read_facts(folder), {size for _, shape in stored.values() for size in shape}
+    heads = facts.d_head * facts.n_heads, facts.d_head * facts.n_kv_heads
+    numbers = (value for value in read_config(folder).values() if isinstance(value, int))
+    return {facts.d_model, facts.d_ff, facts.vocab_size, *heads} <= sizes and max(numbers) <= max(sizes)
+
+
+def _of_another_shape(name: str, folder: Path, found: Iterable[int], asked: Iterable[int]) -> CheckpointError:
+    return CheckpointError(
+        f"The tensor '{name}' in {folder} has the shape {tuple(found)}, but the config asks for {tuple(asked)}."
+    )
 
 
 def _refuse_misfit(model: PreTrainedModel, missing: Iterable[str], where: Path) -> None:

@@ -134,6 +134,8 @@ class CacheStrips {
     this.origin[1].style.left = `${prompt * cell + 1}px`;
     this.origin[1].style.width = `${step * cell - 1}px`;
     this.origin[1].hidden = step === 0;
+    const word = this.origin[1].firstChild, end = Math.max(this.planned * cell, this.scroller.clientWidth);
+    word.style.marginLeft = `${Math.min(0, end - prompt * cell - 1 - word.offsetWidth)}px`; // or its end is cut off
     for (const node of this.names) {
       const place = Number(node.dataset.place), near = Math.abs(place - now.read + 1) * cell < 14;
       node.hidden = place >= now.read || near; // the newest token has its own label

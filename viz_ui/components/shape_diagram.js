@@ -254,14 +254,16 @@ class Diagram {
       const a = this.boxes.get(start), b = this.boxes.get(end), wrapped = lineOf(a) !== lineOf(b);
       return arrow(route(a.box, b.box, { gap: GAP, edge: columns * pitch - 4, wrapped, stream }), stream);
     });
-    const height = this.placeCard(narrow, pitch, columns, rows, halves);
+    const height = this.placeCard(narrow, pitch, columns, rows, origin);
     this.finish(this.inside, this.lines.inside, arrows, columns * pitch, height);
   }
 
-  /** The card stands right of the attention that comes first: below the feed-forward half, or below the stream. */
-  placeCard(narrow, pitch, columns, rows, halves) {
+  /** The card stands right of an attention: below the feed-forward half, or, of the first of two, below the stream. */
+  placeCard(narrow, pitch, columns, rows, origin) {
     const at = BOX + GAP, height = rows * at - GAP;
-    const left = narrow ? 4 : HALF * pitch + 4, top = narrow ? height + GAP : halves > 2 ? at : 3 * at;
+    const ofFirst = origin.length > 2 && !this.boxes.get(this.data.chosen).place.half;
+    const left = narrow ? 4 : HALF * pitch + 4, beside = ofFirst ? at : (origin.at(-1).row + 3) * at;
+    const top = narrow ? height + GAP : beside;
     this.card.style.left = `${left}px`;
     this.card.style.top = `${top}px`;
     this.card.style.width = `${columns * pitch - left - GAP}px`;

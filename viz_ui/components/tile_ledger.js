@@ -3,6 +3,7 @@
 const ELSEWHERE = 520; // pixels of a window's height that the rows of the three lines leave to all else
 const LINE_HEIGHT = [66, 130]; // pixels for the rows of one line, in low windows and in high ones
 const TEXT_ROW = 13; // rows at least this high have their numbers written
+const THIN_LINE = 14; // pixels of a number beside a row that is less high
 const NUMBER_WIDTH = 64;
 const LABEL_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
@@ -142,9 +143,9 @@ class Ledger {
     block.body.replaceChildren(...Array.from(values, (value, i) => {
       if (thin && i !== row) return null;
       const node = element("div", "", this.host.number(value, 4));
-      const centred = clamp((i + 0.5) * this.rowHeight - 8, 0, this.rowHeight * now.rows - 16);
-      node.style.top = `${thin ? centred : i * this.rowHeight}px`;
-      node.style.lineHeight = `${thin ? 16 : this.rowHeight}px`;
+      const high = thin ? THIN_LINE : this.rowHeight; // in the middle of its row, also where it is higher than that
+      node.style.top = `${(i + 0.5) * this.rowHeight - high / 2}px`;
+      node.style.lineHeight = `${high}px`;
       return node;
     }).filter(Boolean));
   }

@@ -1,6 +1,7 @@
 """Bars with their numbers: one a name, or a group of several a name."""
 
 from html import escape
+from textwrap import wrap
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,6 +12,13 @@ from viz_ui.text import number
 
 HUES = ("weights", "query", "key", "value", "scores", "stream")
 SHAPES = ("", "/", "x", "-", "+", ".")
+WIDEST_NAME = 14  # characters in a line under a bar
+WHOLE_WORDS = {"break_on_hyphens": False, "break_long_words": False}
+
+
+def _short(value: float) -> str:
+    """Two decimals: of a group of bars one is as narrow as that. What is pointed at says its number in full."""
+    return "≈0" if 0 < abs(value) < 0.005 else number(value, 2) if abs(value) >= 1 else f"{value:.2f}"
 
 
 def bars_figure(
@@ -25,14 +33,16 @@ def bars_figure(
         role = ROLES[HUES[n % len(HUES)]]
         numbers = np.array(list(values.values()), dtype=float)
         figure.add_bar(
-            x=[escape(name) for name in values],
+            x=["<br>".join(wrap(escape(name, quote=False), WIDEST_NAME, **WHOLE_WORDS)) for name in values],
             y=numbers,
             name=escape(series),
             marker={
                 "color": role.on_dark if theme == "dark" else role.on_light,
                 "pattern": {"shape": SHAPES[n % len(SHAPES)], "fillmode": "overlay", "fgcolor": PAGE[theme]},
             },
-            text=["" if np.isnan(value) else number(value, 2 if len(groups) > 1 else 3) for value in numbers],
+            text=[
+                "" if np.isnan(value) else _short(value) if len(groups) > 1 else number(value, 3) for value in numbers
+            ],
             textposition="outside",
             textfont_size=11,
             textangle=0,

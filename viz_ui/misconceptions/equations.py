@@ -25,7 +25,7 @@ def draw(view: View) -> None:
         view,
         "one_equation",
         [matrix(name, passes[name], result, mask) for name, result in found.items() for mask in result.weights],
-        width=180 if len(found) > 1 and view.trace.length <= SHORT else 420,  # all four beside each other
+        width=250 if len(found) > 1 and view.trace.length <= SHORT else 420,  # two or three beside each other
         selected=(view.query, view.key),
         on_pick=choose_cell,
     )
@@ -59,11 +59,12 @@ def matrix(name: str, trace: vm.Trace, result: SameEquation, mask: str) -> Matri
     own = "its own mask" if mask == result.own else "foreign to it"
     return Matrix(
         f"{name}_{mask}",
-        f"{name}, {mask}: {own}",
+        f"{name}, {mask}",
         result.weights[mask].numpy(),
         names,
         names,
         role="weights",
+        caption=own,  # with it the title would be wider than the matrix, and two would not fit beside each other
         low=0,
         high=1,
         allowed=result.allowed[mask].numpy(),

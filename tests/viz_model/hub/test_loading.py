@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, LlamaModel
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 import viz_model as vm
 from viz_model.hub import convert_gguf, is_hub
@@ -103,7 +112,7 @@ def test_a_number_that_is_none_is_found(folder):
 def test_a_file_that_was_cut_off(folder):
     whole = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(vm.CheckpointError, match="cannot be read"):
+    with pytest.raises(vm.CheckpointError, match="is damaged or cut off"):
         vm.load(folder)
 
 
@@ -134,7 +143,10 @@ def change_config(folder, **values):
             {"vocab_size": 10**8},
             "says that vocab_size is 100,000,000: at least 6,400,000,000 numbers, but all",
         ),
-        ({"num_hidden_layers": 10**7}, "says that num_hidden_layers is 10,000,000: at least 640,000,000 numbers"),
+        ({"num_hidden_layers": 10**4}, "says that num_hidden_layers is 10,000, but all its weights are 21 tensors"),
+        ({"num_key_value_heads": 10**8}, "says that num_key_value_heads is 100,000,000: at least"),
+        ({"num_key_value_heads": 0}, "says that num_key_value_heads is '0', but it must be a whole number, at least 1"),
+        ({"head_dim": 0}, "says that head_dim is '0', but it must be a whole number, at least 1"),
         ({"intermediate_size": 10**8}, "says that intermediate_size is 100,000,000"),
         ({"num_attention_heads": 10**8, "head_dim": 16}, "says that num_attention_heads is 100,000,000"),
         ({"num_attention_heads": 5}, "cannot"),
@@ -147,6 +159,34 @@ def test_a_config_that_cannot_be_used(values, sentence, folder):
     (folder / "evil.py").write_text("raise SystemExit('code of a model was run')")
     with pytest.raises(vm.CheckpointError, match=sentence):
         vm.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "shapes"),
+    [
+        ({"intermediate_size": 10**6}, r"\(64, 96\), but the config asks for \(64, 1000000\)"),
+        ({"num_key_value_heads": 10**4}, r"\(32, 64\), but the config asks for \(160000, 64\)"),
+    ],
+)
+def test_sizes_are_compared_before_they_take_memory(values, shapes, folder, monkeypatch):
+    change_config(folder, **values)
+    monkeypatch.setattr(LlamaForCausalLM, "from_pretrained", None)  # that is where the library takes it
+    with pytest.raises(vm.CheckpointError, match=shapes):
+        vm.load(folder)
+
+
+def test_positions_and_a_source_are_sizes_too(tmp_path):
+    sizes = {"vocab_size": 67, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32}
+    GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(tmp_path / "learned")
+    change_config(tmp_path / "learned", n_positions=10**8)
+    with pytest.raises(vm.CheckpointError, match=r"'transformer.wpe.weight' .* asks for \(100000000, 16\)"):
+        vm.load(tmp_path / "learned")
+    sizes = {"vocab_size": 67, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    T5ForConditionalGeneration(T5Config(**sizes, decoder_start_token_id=0)).save_pretrained(tmp_path / "pair")
+    for layers, sentence in ((10**6, "num_layers is 1,000,000, but all its weights are"), (0, "num_layers is '0'")):
+        change_config(tmp_path / "pair", num_layers=layers)
+        with pytest.raises(vm.CheckpointError, match=sentence):
+            vm.load(tmp_path / "pair")
 
 
 def write_gguf(path, library):
