@@ -1,7 +1,7 @@
 """A small app around the component `panels`, for test_panels.py, which checks it against the same arrays.
 
 The address chooses: ?tokens=6 (how many), &empty=3 (a query that may attend to nothing),
-&lines=raw (whose lines are drawn).
+&lines=raw (whose lines are drawn), &even=true (every query reads its keys evenly).
 """
 
 import json
@@ -19,9 +19,10 @@ def labels(tokens):
     return [f"{i} {WORDS[i % len(WORDS)]}" for i in range(tokens)]
 
 
-def attention(tokens, seed=0, empty=None):
-    """q, k, raw = QKᵀ, mask, weights of a causal head with random q and k, in float32."""
+def attention(tokens, seed=0, empty=None, even=False):
+    """q, k, raw = QKᵀ, mask, weights of a causal head with random q and k, in float32; even: with queries of 0."""
     q, k = np.random.default_rng(seed).normal(0, 1.5, size=(2, tokens, WIDTH)).astype(np.float32)
+    q = q * (not even)
     mask = np.tril(np.ones((tokens, tokens), bool))
     if empty is not None:
         mask[empty] = False
@@ -36,7 +37,7 @@ def main():
     tokens = int(st.query_params.get("tokens", 6))
     empty = st.query_params.get("empty")
     seed = int(st.number_input("Head", 0, 99))
-    q, k, raw, mask, weights = attention(tokens, seed, None if empty is None else int(empty))
+    q, k, raw, mask, weights = attention(tokens, seed, None if empty is None else int(empty), "even" in st.query_params)
     names, dims = labels(tokens), [str(d) for d in range(WIDTH)]
     state = st.session_state
     state.setdefault("selected", (min(4, tokens - 1), min(2, tokens - 1)))

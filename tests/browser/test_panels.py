@@ -289,6 +289,14 @@ def test_lines_of_scores_are_on_their_scale_and_show_the_sign(page, app):
     assert hues == [bool((RAW[2] > 0).any()), bool((RAW[2] < 0).any())]
 
 
+def test_many_lines_of_an_even_head_are_faint_but_there_and_those_of_scores_are_no_wall(page, app):
+    for of, covered in (("weights&even=true", lambda share: share > 0.15), ("raw", lambda share: 0.15 < share < 0.98)):
+        open_page(page, f"{app}/?tokens=80&lines={of}")
+        canvas = panel(page, "lines").locator("canvas")
+        eventually(lambda canvas=canvas: (picture_of(canvas)[:, :, 3] >= 4).mean(), covered)
+        assert (picture_of(canvas)[:, :, 3] > 200).mean() < 0.5
+
+
 def test_a_click_on_a_token_pins_its_lines_and_a_second_lets_go(head):
     query = panel(head, "lines").locator(".query-side .row").nth(0)
     query.click()

@@ -1,9 +1,11 @@
 // Who reads whom: queries on the left, keys on the right, and a line for each weight between them.
 
 const FAINTEST_LINE = 0.01; // share of the colour scale, at rest; of a token pointed at, every permitted line is drawn
-const LINES_A_ROW = 3; // up to which lines keep their full width
+const MOST_INK = 0.6; // of the window's height that all lines together cover where they begin
 const OPACITIES = 24; // lines of nearly the same weight are stroked together
 const SIGNS = { positive: "#D6604D", negative: "#4393C3" }; // hues of the diverging scale that stand out on any page
+
+const widthOf = (step) => 0.7 + (4 * step) / OPACITIES; // pixels
 
 class LinesPanel {
   constructor(host, name) {
@@ -112,16 +114,17 @@ class LinesPanel {
     const top = this.scroller.scrollTop, half = this.rowHeight / 2;
     const fresh = () => Array.from({ length: OPACITIES + 1 }, () => []);
     const positive = fresh(), negative = fresh();
-    let seen = 0;
+    let ink = 0; // pixels of full colour
     for (const [i, j, strength] of this.lines) {
       const from = i * this.rowHeight + half - top, to = j * this.rowHeight + half - top;
       if (![from, to].some((end) => end >= 0 && end <= height)) continue; // what only passes by is in the way
       const steps = strength < 0 ? negative : positive;
-      steps[Math.round(clamp(Math.abs(strength), 0, 1) * OPACITIES)].push(from, to);
-      seen += 1;
+      const step = Math.round(clamp(Math.abs(strength), 0, 1) * OPACITIES);
+      steps[step].push(from, to);
+      ink += this.alphaOf(step) * widthOf(step);
     }
-    // Many lines across one window would close into a wall of colour, so they get thinner.
-    const thinner = Math.min(1, (LINES_A_ROW * height) / this.rowHeight / Math.max(seen, 1));
+    // Many strong lines across one window would close into a wall of colour, so they get thinner.
+    const thinner = Math.min(1, (MOST_INK * height) / ink);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
     this.stroke(pen, positive, this.signed() ? SIGNS.positive : getComputedStyle(this.title).color, thinner, width);
@@ -129,12 +132,16 @@ class LinesPanel {
     pen.globalAlpha = 1;
   }
 
+  alphaOf(step) {
+    return Math.max(this.opacity(step / OPACITIES), 0.03);
+  }
+
   stroke(pen, steps, colour, thinner, width) {
     pen.strokeStyle = colour;
     steps.forEach((ends, step) => {
       if (!ends.length) return;
-      pen.globalAlpha = Math.max(this.opacity(step / OPACITIES), 0.03);
-      pen.lineWidth = thinner * (0.7 + (4 * step) / OPACITIES);
+      pen.globalAlpha = this.alphaOf(step);
+      pen.lineWidth = thinner * widthOf(step);
       pen.beginPath();
       for (let k = 0; k < ends.length; k += 2) {
         pen.moveTo(0, ends[k]);
