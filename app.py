@@ -1,11 +1,11 @@
 """What `streamlit run app.py` starts: the visual attention explorer.
 
-The script that draws stands in `viz_ui/main.py`, not here. Streamlit falls back to an old way of finding
+The script that draws stands in `viz_ui/frame/main.py`, not here. Streamlit falls back to an old way of finding
 pages when a folder `pages/` lies beside the main script, and then a link straight to a page, opened on a
-server that nobody has visited yet, shows that page without navigation and sidebar. `viz_ui/` has no
-`pages/` beside it.
+server that nobody has visited yet, shows that page without navigation and sidebar. `viz_ui/frame/`
+has no `pages/` beside it.
 """
 
 import streamlit as st
 
-app = st.App("viz_ui/main.py")
+app = st.App("viz_ui/frame/main.py")

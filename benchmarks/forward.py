@@ -17,8 +17,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from viz_model.hooks import capture
 from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.transformer.hooks import capture
 
 CAPTURED = ("*.attn.q", "*.attn.k", "*.attn.v", "*.resid_*")
 BUDGETS = {  # (one, other) -> the ratio allowed at each length; None: at every length

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from playwright.sync_api import Page, sync_playwright
 
 import viz_model as vm
-from tests.browser.harness import CHROMIUM_FLAGS, REPOSITORY, Server, find_chromium, open_page, settle
+from tests.support.browser import CHROMIUM_FLAGS, REPOSITORY, Server, find_chromium, open_page, settle
 
 BUDGET = 2.0
 TOKENS = 64

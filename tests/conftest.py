@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.sources import declared, imports
+from tests.support.sources import declared, imports
 
 pytest_plugins = ["pytester"]
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.sources import ROOT, declared, imports
+from tests.support.sources import ROOT, declared, imports
 
 OWN = {"app", "pages", "viz_model", "viz_ui"}
 MAXIMUM_LINES = 330
@@ -72,10 +72,10 @@ START_WITHOUT_DEVELOPMENT_TOOLS = """
 import sys
 sys.modules.update(dict.fromkeys({names!r}))  # None there makes an import raise ModuleNotFoundError
 from streamlit.testing.v1 import AppTest
-app = AppTest.from_file("viz_ui/main.py", default_timeout=60).run()
+app = AppTest.from_file("viz_ui/frame/main.py", default_timeout=60).run()
 assert not app.exception, app.exception
 assert len(app.main) > 0, "the first screen is empty"
-app.switch_page("../pages/models.py").run()
+app.switch_page("../../pages/models/page.py").run()
 assert not app.exception, app.exception
 brought = {{"transformers", "huggingface_hub", "gguf"}} & sys.modules.keys()
 assert not brought, f"a first start waits for {{brought}}"

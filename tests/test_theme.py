@@ -6,8 +6,8 @@ import plotly.colors
 import pytest
 from streamlit import config
 
-from tests.sources import ROOT
-from viz_ui.colours import ROLES
+from tests.support.sources import ROOT
+from viz_ui.look.colours import ROLES
 
 CONFIG = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())
 THEMES = ("light", "dark")

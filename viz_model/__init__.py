@@ -4,8 +4,6 @@ Symbols: B batch, T queries, S keys (T unless cached or cross), C model width, H
 D = C/H head width, L layers, V vocabulary, F feed-forward width.
 """
 
-from viz_model.attention import attend
-from viz_model.cache import KVCache
 from viz_model.checkpoints import catalogue, load
 from viz_model.errors import (
     CheckpointError,
@@ -18,11 +16,13 @@ from viz_model.errors import (
     TrainingError,
     VizError,
 )
-from viz_model.generation import Step
-from viz_model.hooks import capture, edit, site
 from viz_model.model import Model
-from viz_model.trace import Trace
+from viz_model.model.generation import Step
+from viz_model.model.trace import Trace
 from viz_model.transformer import Transformer, TransformerConfig
+from viz_model.transformer.attention import attend
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture, edit, site
 
 __all__ = [
     "CheckpointError",

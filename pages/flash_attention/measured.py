@@ -6,11 +6,11 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.attention_timing import Call, Shapes, Timing
-from viz_model.measuring import Bench, Measuring
-from viz_ui.generation import milliseconds
-from viz_ui.growth_figure import growth_figure
-from viz_ui.text import plain, size_words
+from pages.generate.run import milliseconds
+from viz_model.flash.measuring import Bench, Measuring
+from viz_model.flash.timing import Call, Shapes, Timing
+from viz_ui.look.growth_figure import growth_figure
+from viz_ui.look.text import plain, size_words
 
 POLL_SECONDS = 0.7
 

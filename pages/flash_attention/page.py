@@ -4,10 +4,8 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model import traffic
-from viz_model.attention_timing import Shapes
-from viz_ui.components.tiles import tiles
-from viz_ui.flash import (
+from pages.flash_attention.measured import draw_measured
+from pages.flash_attention.run import (
     NUMBER_BYTES,
     Tiling,
     agreement_words,
@@ -21,11 +19,13 @@ from viz_ui.flash import (
     traffic_curves,
     usual_side,
 )
-from viz_ui.formulas import coloured
-from viz_ui.growth_figure import growth_figure
-from viz_ui.measured_attention import draw_measured
-from viz_ui.state import bring_sidebar_along, choose, chosen_value, clamp
-from viz_ui.view import View, current_view
+from viz_model.flash import traffic
+from viz_model.flash.timing import Shapes
+from viz_ui.components.tiles import tiles
+from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, clamp
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.formulas import coloured
+from viz_ui.look.growth_figure import growth_figure
 
 ONLINE_SOFTMAX = (
     r"m' = \max(m, \max S)",

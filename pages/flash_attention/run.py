@@ -6,12 +6,12 @@ from math import ceil
 import numpy as np
 import streamlit as st
 
-from viz_model import traffic
-from viz_model.attention import mix
-from viz_model.tiled import Agreement, OneHead, TiledRun, agreement, n_tiles, tiled_attention
+from viz_model.flash import traffic
+from viz_model.flash.tiled import Agreement, OneHead, TiledRun, agreement, n_tiles, tiled_attention
+from viz_model.transformer.attention import mix
 from viz_ui.components.tiles import TilePicture
-from viz_ui.text import counted, number
-from viz_ui.view import View
+from viz_ui.frame.view import View
+from viz_ui.look.text import counted, number
 
 NUMBER_BYTES = 4  # float32, as the pass computes here
 MOST_TILES = 1024  # steps that somebody would go through

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 import viz_model as vm
-from viz_ui.generation import cache_formula
+from pages.generate.run import cache_formula
 
 WITH, WITHOUT = "with the cache", "without"
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from viz_model.sampling import Sampling
+from pages.generate.costs_figure import cost_figure
+from pages.generate.run import Branches, Run, read_branches, write_branches
+from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import generation
-from viz_ui.generation import Branches, Run, read_branches, write_branches
-from viz_ui.generation_curves import cost_figure
-from viz_ui.passes import shown_pass
-from viz_ui.state import note_widgets_drawn
-from viz_ui.text import labels
-from viz_ui.view import View, current_view
+from viz_ui.frame.address import note_widgets_drawn
+from viz_ui.frame.passes import shown_pass
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.text import labels
 
 NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
 MORE = 10

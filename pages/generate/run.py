@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import torch
 
 import viz_model as vm
-from viz_model.sampling import Sampling
-from viz_model.steps import assembled_weights, span, stages
+from viz_model.model.sampling import Sampling
+from viz_model.model.stages import assembled_weights, span, stages
 from viz_ui.components.generation import CandidatePicture, StepPicture
-from viz_ui.text import number, shown
+from viz_ui.look.text import number, shown
 
 CANDIDATES = 10
 

@@ -9,11 +9,11 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.measures import layer_measures
-from viz_ui import drawn
-from viz_ui.hidden_tokens import Shown, shown_tokens
-from viz_ui.pooling import of_all_layers, thumbnails
-from viz_ui.view import View
+from pages.heads import head_values
+from viz_model.heads.measures import layer_measures
+from viz_ui.frame.view import View
+from viz_ui.look.thumbnails import of_all_layers, thumbnails
+from viz_ui.parts.special_tokens import Shown, shown_tokens
 
 
 def grid_pictures(view: View, name: str, full: bool, hiding: str) -> tuple[np.ndarray, np.ndarray | None]:
@@ -68,18 +68,18 @@ def _pictures_of_layer(
     trace: vm.Trace, shown: Shown, name: str, full: bool, layer: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Thumbnails (H,P,R) of the heads of a layer, and which of their cells are not masked (P,R)."""
-    kind = drawn.DRAWN[name]
+    kind = head_values.DRAWN[name]
     allowed = shown.take(trace.mask(layer).numpy()) if kind.masked else None
-    by_weight = shown.renormalised and name in (drawn.WEIGHTS, drawn.CARRIED)
+    by_weight = shown.renormalised and name in (head_values.WEIGHTS, head_values.CARRIED)
     pictures, seen = [], None
     for heads in trace.heads_at_once:
-        matrices = drawn.values_of(trace, name, layer, heads)
+        matrices = head_values.values_of(trace, name, layer, heads)
         if by_weight:
-            matrices = shown.scaled(matrices, drawn.values_of(trace, drawn.WEIGHTS, layer, heads))
+            matrices = shown.scaled(matrices, head_values.values_of(trace, head_values.WEIGHTS, layer, heads))
         else:
             matrices = shown.take(matrices)
         if not full:
-            ends = [drawn.ends(matrix, kind.scale)[1] for matrix in matrices]
+            ends = [head_values.ends(matrix, kind.scale)[1] for matrix in matrices]
             matrices = matrices / np.reshape(ends, (-1, 1, 1)).astype(matrices.dtype)
         small, seen = thumbnails(matrices, 0 if kind.scale == "sequential" else -1, 1, allowed)
         pictures.append(small)

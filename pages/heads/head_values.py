@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 import viz_model as vm
-from viz_model.measures import value_weighted
+from viz_model.heads.measures import value_weighted
 
 
 @dataclass(frozen=True)

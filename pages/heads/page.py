@@ -7,18 +7,18 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_ui import drawn as drawing
-from viz_ui.arithmetic import draw_arithmetic
-from viz_ui.colours import diverging_lut, sequential_lut
+from pages.heads import head_values
+from pages.heads.grid import grid_pictures, measured
+from pages.heads.head_values import CARRIED, DRAWN, WEIGHTS
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
-from viz_ui.drawn import CARRIED, DRAWN, WEIGHTS
-from viz_ui.hidden_tokens import Shown, choose_shown, say_hidden
-from viz_ui.open_matrix import note_opened, open_noted_matrix
-from viz_ui.overview import grid_pictures, measured
-from viz_ui.state import bring_sidebar_along, choose
-from viz_ui.text import counted
-from viz_ui.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along, choose
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.colours import diverging_lut, sequential_lut
+from viz_ui.look.text import counted
+from viz_ui.parts.arithmetic import draw_arithmetic
+from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
+from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 
 RANGES = ("0 to 1", "own range")
 
@@ -59,7 +59,7 @@ def draw() -> None:
 
 
 @st.fragment
-def draw_heads(drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
+def draw_heads(drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
     view = current_view()
     with st.container(horizontal=True, gap="medium"):
@@ -72,7 +72,7 @@ def draw_heads(drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
     bring_sidebar_along()
 
 
-def draw_switches() -> tuple[drawing.Drawn, bool, Shown]:
+def draw_switches() -> tuple[head_values.Drawn, bool, Shown]:
     """What is drawn, whether colours of weights go from 0 to 1 or over the range that is there, and of which tokens."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.segmented_control(
@@ -92,7 +92,7 @@ def draw_switches() -> tuple[drawing.Drawn, bool, Shown]:
     return DRAWN[name], name == WEIGHTS and colours == RANGES[0], shown
 
 
-def draw_grid(view: View, drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
+def draw_grid(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
     small, seen = grid_pictures(view, drawn.name, full, shown.hiding)
     head_grid(
         small,
@@ -162,8 +162,8 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     return ", ".join(found)
 
 
-def draw_head(view: View, drawn: drawing.Drawn, full: bool, shown: Shown) -> None:
-    values = drawing.values(view.trace, drawn.name, view.layer, view.head)
+def draw_head(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
+    values = head_values.values(view.trace, drawn.name, view.layer, view.head)
     allowed = view.trace.mask(view.layer).numpy()
     matrix = Matrix(
         drawn.name,
@@ -180,7 +180,7 @@ def draw_head(view: View, drawn: drawing.Drawn, full: bool, shown: Shown) -> Non
     )
     by_weight = view.trace.weights(view.layer, view.head).numpy() if drawn.name in (WEIGHTS, CARRIED) else None
     matrix = shown.matrix(matrix, by_weight)
-    low, high = drawing.ends(matrix.values, drawn.scale, full=full)
+    low, high = head_values.ends(matrix.values, drawn.scale, full=full)
     matrix = replace(matrix, low=low, high=high)
     panels(
         [

@@ -3,14 +3,14 @@
 import numpy as np
 import streamlit as st
 
-from viz_model.attention import softmax_input
-from viz_ui.arithmetic import draw_arithmetic
+from viz_model.transformer.attention import softmax_input
 from viz_ui.components.panels import Matrix, Symbol, panels
-from viz_ui.formulas import ATTENTION, coloured
-from viz_ui.hidden_tokens import Shown, choose_shown, say_hidden
-from viz_ui.open_matrix import note_opened, open_noted_matrix
-from viz_ui.state import bring_sidebar_along
-from viz_ui.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.formulas import ATTENTION, coloured
+from viz_ui.parts.arithmetic import draw_arithmetic
+from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
+from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 
 
 def draw() -> None:

@@ -3,15 +3,15 @@
 import numpy as np
 import streamlit as st
 
-from viz_model.blanks import Guesses, blank_bits, compare_guesses, with_blank
-from viz_model.depth import next_token_bits
-from viz_ui.colours import ROLES
-from viz_ui.components.seen_tokens import Row, seen_tokens
-from viz_ui.figures import query_lines_figure
-from viz_ui.guess_figure import guess_figure
-from viz_ui.layouts import DECODER, ENCODER, Example, example
-from viz_ui.state import clamp
-from viz_ui.text import labels, number, plain, shown
+from pages.layouts.blanks_figure import guess_figure
+from pages.layouts.examples import DECODER, ENCODER, Example, example
+from viz_model.layouts.blanks import Guesses, blank_bits, compare_guesses, with_blank
+from viz_model.layouts.depth import next_token_bits
+from viz_ui.components.tokens.seen_tokens import Row, seen_tokens
+from viz_ui.frame.address import clamp
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import query_lines_figure
+from viz_ui.look.text import labels, number, plain, shown
 
 MOST_BLANKS = 40  # tokens that are left out in turn
 

@@ -5,8 +5,8 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import MASKED_GREY, PAGE, Theme, curves_layout
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import MASKED_GREY, PAGE, Theme, curves_layout
 
 
 def guess_figure(

@@ -6,17 +6,17 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.comparison import likeliest_next
+from pages.layouts.examples import BOTH, FIRST_SOURCE, Example, draw_source, example, example_model
+from viz_model.heads.comparison import likeliest_next
 from viz_model.training.dates import FIELDS, forms_of, split_days, written
-from viz_ui.colours import sequential_lut
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
-from viz_ui.layouts import BOTH, FIRST_SOURCE, Example, draw_source, example, example_model
-from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
-from viz_ui.pooling import thumbnails
-from viz_ui.state import clamp
-from viz_ui.text import labels, plain, shown
-from viz_ui.view import current_view
+from viz_ui.frame.address import clamp
+from viz_ui.frame.view import current_view
+from viz_ui.look.colours import sequential_lut
+from viz_ui.look.text import labels, plain, shown
+from viz_ui.look.thumbnails import thumbnails
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 FIRST_DIGIT = 6  # of the month: what a first visitor sees
 

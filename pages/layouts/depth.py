@@ -4,10 +4,10 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.depth import next_token_bits, stream_lengths, with_norms_placed
-from viz_ui.depth_figure import depth_figure
-from viz_ui.layouts import BOTH, DECODER, draw_source, example, example_model
-from viz_ui.text import labels, number
+from pages.layouts.depth_figure import depth_figure
+from pages.layouts.examples import BOTH, DECODER, draw_source, example, example_model
+from viz_model.layouts.depth import next_token_bits, stream_lengths, with_norms_placed
+from viz_ui.look.text import labels, number
 
 PRE = r"**Pre-norm** $x + f(\mathrm{norm}(x))$"
 POST = r"**Post-norm** $\mathrm{norm}(x + f(x))$"

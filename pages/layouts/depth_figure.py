@@ -5,8 +5,8 @@ from html import escape
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
 
 
 def depth_figure(

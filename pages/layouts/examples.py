@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 import viz_model as vm
-from viz_model.shelf import Shelf
-from viz_ui.view import current_view
+from viz_model.checkpoints.shelf import Shelf
+from viz_ui.frame.view import current_view
 
 ENCODER, DECODER, BOTH = "tiny-bert", "tiny-gpt", "tiny-seq2seq"
 FIRST_SOURCE, LONGEST_SOURCE = "Friday, 3 May 2024", 100  # characters

@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from viz_ui.cross_attention import draw_cross_attention
-from viz_ui.fill_in_the_blank import draw_blank
-from viz_ui.formulas import coloured
-from viz_ui.layouts import BOTH, DECODER, ENCODER
-from viz_ui.layouts_side_by_side import draw_side_by_side
-from viz_ui.norms_through_depth import draw_norms
-from viz_ui.sections import choose_section, draw_section
-from viz_ui.text import plain
-from viz_ui.view import current_view
+from pages.layouts.blanks import draw_blank
+from pages.layouts.cross_attention import draw_cross_attention
+from pages.layouts.depth import draw_norms
+from pages.layouts.examples import BOTH, DECODER, ENCODER
+from pages.layouts.side_by_side import draw_side_by_side
+from viz_ui.frame.sections import choose_section, draw_section
+from viz_ui.frame.view import current_view
+from viz_ui.look.formulas import coloured
+from viz_ui.look.text import plain
 
 SIDE_BY_SIDE, NORMS, CROSS, BLANK = "Side by side", "Norms through depth", "Cross-attention", "Fill in the blank"
 SECTIONS = {SIDE_BY_SIDE: draw_side_by_side, NORMS: draw_norms, CROSS: draw_cross_attention, BLANK: draw_blank}

@@ -5,16 +5,16 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from viz_model.node_values import statistics
-from viz_model.sites import site_tensor
+from pages.layouts.examples import BOTH, DECODER, ENCODER, Example, draw_source, example
+from viz_model.model.site_tensor import site_tensor
+from viz_model.shapes.values import statistics
 from viz_ui.components.layout_diagram import Block, Box, Half, Layout, Picture, Stack, boxes, layout_diagram
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.layouts import BOTH, DECODER, ENCODER, Example, draw_source, example
-from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
-from viz_ui.pooling import thumbnails
-from viz_ui.state import clamp
-from viz_ui.text import counted, labels, number, plain, sentence, shown
-from viz_ui.view import current_view
+from viz_ui.frame.address import clamp
+from viz_ui.frame.view import current_view
+from viz_ui.look.text import counted, labels, number, plain, sentence, shown
+from viz_ui.look.thumbnails import thumbnails
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 FIRST_BOX = f"{DECODER} blocks.0.attn.weights"
 HIGHEST = 64  # of the logits so many are drawn

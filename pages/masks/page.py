@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from viz_model.comparison import query_entropy
-from viz_ui.colours import ROLES
+from pages.masks.sides import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
+from pages.masks.token_change import draw_token_change
+from viz_model.heads.comparison import query_entropy
 from viz_ui.components.mask_editor import mask_editor
 from viz_ui.components.panels import Bars, Matrix, Symbol, panels
-from viz_ui.figures import query_lines_figure
-from viz_ui.formulas import coloured
-from viz_ui.masked import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
-from viz_ui.next_tokens import draw_next_tokens
-from viz_ui.open_matrix import head_arrays, named, note_opened, open_noted_matrix
-from viz_ui.state import bring_sidebar_along, choose_cell
-from viz_ui.text import number, plain
-from viz_ui.token_change import draw_token_change
-from viz_ui.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along, choose_cell
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import query_lines_figure
+from viz_ui.look.formulas import coloured
+from viz_ui.look.text import number, plain
+from viz_ui.parts.next_tokens import draw_next_tokens
+from viz_ui.parts.open_matrix import head_arrays, named, note_opened, open_noted_matrix
 
 
 def draw() -> None:

@@ -8,13 +8,20 @@ import streamlit as st
 from torch import Tensor
 
 import viz_model as vm
-from viz_model import masks
-from viz_model.drawn_masks import drawn_shape, encode_mask
-from viz_model.mask_choice import KINDS, MaskChoice, blind_queries, opened_and_closed, parse_positions, position_words
-from viz_ui.passes import kept_pass
-from viz_ui.state import choose, chosen_value
-from viz_ui.text import counted, plain
-from viz_ui.view import View
+from viz_model.masking.choice import (
+    KINDS,
+    MaskChoice,
+    blind_queries,
+    opened_and_closed,
+    parse_positions,
+    position_words,
+)
+from viz_model.masking.drawn import drawn_shape, encode_mask
+from viz_model.transformer import masks
+from viz_ui.frame.address import choose, chosen_value
+from viz_ui.frame.passes import kept_pass
+from viz_ui.frame.view import View
+from viz_ui.look.text import counted, plain
 
 SIDES = ("A", "B")
 

@@ -6,13 +6,13 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.comparison import likely_tokens, predicts, single_token, stream_change, with_token
+from pages.masks.sides import SIDES, Side, chosen_side, masked_trace
+from viz_model.heads.comparison import likely_tokens, predicts, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.masked import SIDES, Side, chosen_side, masked_trace
-from viz_ui.open_matrix import named, note_opened, open_noted_matrix
-from viz_ui.state import choose, choose_cell, clamp
-from viz_ui.text import number, plain, sentence, shown
-from viz_ui.view import View
+from viz_ui.frame.address import choose, choose_cell, clamp
+from viz_ui.frame.view import View
+from viz_ui.look.text import number, plain, sentence, shown
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 
 SUGGESTIONS = 12
 

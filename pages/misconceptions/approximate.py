@@ -3,12 +3,12 @@
 import streamlit as st
 import torch
 
-from viz_model.attention import mix
-from viz_model.misconceptions.exactness import Exactness, exactness
+from pages.misconceptions.matrices import draw_matrices
+from viz_model.misconceptions.approximate import Exactness, exactness
+from viz_model.transformer.attention import mix
 from viz_ui.components.panels import Matrix
-from viz_ui.misconceptions.matrices import draw_matrices
-from viz_ui.text import number
-from viz_ui.view import View
+from viz_ui.frame.view import View
+from viz_ui.look.text import number
 
 SIDE = 4  # rows and columns of a tile to begin with
 

@@ -6,9 +6,9 @@ from textwrap import wrap
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import MASKED_GREY, PAGE, TEXT, Theme, curves_layout
-from viz_ui.text import number
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import MASKED_GREY, PAGE, TEXT, Theme, curves_layout
+from viz_ui.look.text import number
 
 HUES = ("weights", "query", "key", "value", "scores", "stream")
 SHAPES = ("", "/", "x", "-", "+", ".")

@@ -4,13 +4,13 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
+from pages.misconceptions.bars import bars_figure
+from pages.misconceptions.matrices import draw_matrices
 from viz_model.misconceptions.concept import MEASURES, pattern_scores
 from viz_ui.components.panels import Matrix
-from viz_ui.misconceptions.bars import bars_figure
-from viz_ui.misconceptions.matrices import draw_matrices
-from viz_ui.state import EXAMPLES
-from viz_ui.text import labels, number
-from viz_ui.view import View, traced
+from viz_ui.frame.address import EXAMPLES
+from viz_ui.frame.view import View, traced
+from viz_ui.look.text import labels, number
 
 WORDS = {
     "previous": "previous token",

@@ -3,13 +3,13 @@
 import streamlit as st
 
 import viz_model as vm
+from pages.misconceptions.matrices import draw_matrices
 from viz_model.misconceptions.equations import SameEquation, through_one_equation
 from viz_ui.components.panels import Matrix
-from viz_ui.misconceptions.matrices import draw_matrices
-from viz_ui.models import load_model
-from viz_ui.state import choose_cell
-from viz_ui.text import labels, number, plain
-from viz_ui.view import View, traced
+from viz_ui.frame.address import choose_cell
+from viz_ui.frame.loaded_models import load_model
+from viz_ui.frame.view import View, traced
+from viz_ui.look.text import labels, number, plain
 
 TWINS = ("tiny-gpt", "tiny-bert")
 SHORT = 40  # tokens

@@ -3,11 +3,11 @@
 import numpy as np
 import streamlit as st
 
+from pages.misconceptions.matrices import draw_matrices
 from viz_model.misconceptions.lengths import SIDES, PaddedBatch, padded_batch
 from viz_ui.components.panels import Matrix
-from viz_ui.misconceptions.matrices import draw_matrices
-from viz_ui.text import counted, labels, number, plain
-from viz_ui.view import View
+from viz_ui.frame.view import View
+from viz_ui.look.text import counted, labels, number, plain
 
 SECOND = "The queen."
 LONGEST = 1000  # characters

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.open_matrix import named, note_opened, open_noted_matrix
-from viz_ui.view import View
+from viz_ui.frame.view import View
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 
 
 def draw_matrices(

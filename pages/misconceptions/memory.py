@@ -3,9 +3,9 @@
 import streamlit as st
 
 from viz_model.misconceptions.memory import Memory, what_is_kept
-from viz_ui.next_tokens import draw_next_tokens
-from viz_ui.text import number, plain, size_words
-from viz_ui.view import View
+from viz_ui.frame.view import View
+from viz_ui.look.text import number, plain, size_words
+from viz_ui.parts.next_tokens import draw_next_tokens
 
 FLOAT_ERROR = 1e-3
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 import viz_model as vm
-from viz_ui.misconceptions import concept, equations, exact, kept, lengths, whole
-from viz_ui.text import plain, sentence
-from viz_ui.view import View, current_view
+from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.text import plain, sentence
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Claim:
 CLAIMS = {
     "Lengths": Claim("Every input must have the same length.", lengths.draw),
     "The whole": Claim("Attention is the whole Transformer.", whole.draw),
-    "Memory": Claim("The attention matrix is the model's memory.", kept.draw),
+    "Memory": Claim("The attention matrix is the model's memory.", memory.draw),
     "Equations": Claim("BERT and GPT use different attention equations.", equations.draw),
-    "Approximate": Claim("FlashAttention is approximate.", exact.draw),
+    "Approximate": Claim("FlashAttention is approximate.", approximate.draw),
     "Concept": Claim("A head is one human concept.", concept.draw),
 }
 GUESSES = ("true", "false", "it depends")

@@ -5,13 +5,13 @@ from math import inf, isnan, log
 import streamlit as st
 import torch
 
-from viz_model.evaluation import Loss
-from viz_model.misconceptions.switched_off import PARTS, loss_without, switchable
+from pages.misconceptions.bars import bars_figure
+from viz_model.misconceptions.whole import PARTS, loss_without, switchable
 from viz_model.training.held_out import held_out_rows
-from viz_ui.misconceptions.bars import bars_figure
-from viz_ui.models import load_model
-from viz_ui.text import number, plain
-from viz_ui.view import View
+from viz_model.training.loss import Loss
+from viz_ui.frame.loaded_models import load_model
+from viz_ui.frame.view import View
+from viz_ui.look.text import number, plain
 
 PROMPT, HELD_OUT = "this prompt", "held-out text"
 WHOLE = "whole model"

@@ -7,11 +7,12 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.checkpoints import Entry, describe, fetched_folder
-from viz_model.compared import read_compared
+from viz_model.checkpoints.compared import read_compared
 from viz_model.fetching import folder_name, remove
 from viz_model.memory import RESERVE, available_bytes, needed_bytes
 from viz_ui.components.model_table import Act, Row, model_table
-from viz_ui.models import (
+from viz_ui.frame.address import chosen_value
+from viz_ui.frame.loaded_models import (
     BUNDLED,
     begin_fetch,
     fetcher,
@@ -20,8 +21,7 @@ from viz_ui.models import (
     opened_folders,
     shelf,
 )
-from viz_ui.state import chosen_value
-from viz_ui.text import plain, size_words
+from viz_ui.look.text import plain, size_words
 
 COLUMNS = (
     ("L", "Layers; of an encoder-decoder, those of the encoder + those of the decoder"),

@@ -6,8 +6,8 @@ import streamlit as st
 from torch import Tensor
 
 import viz_model as vm
-from viz_model.layout import Layout
-from viz_model.trained_length import (
+from pages.positions.figures import Curve, loss_figure, read_weights_figure
+from viz_model.positions.beyond_trained_length import (
     DIVIDED,
     LARGER_BASE,
     Progress,
@@ -20,11 +20,11 @@ from viz_model.trained_length import (
     read_restarting,
 )
 from viz_model.training.held_out import long_rows
-from viz_ui.position_figures import Curve, loss_figure, read_weights_figure
-from viz_ui.positions import fitting
-from viz_ui.stoppable import stoppable
-from viz_ui.text import number, plain
-from viz_ui.view import View, current_view
+from viz_model.transformer.layout import Layout
+from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.text import number, plain
+from viz_ui.parts.fitting_model import fitting
 
 LONGEST = 1024  # the longest trained length of which several times as many tokens are read within seconds
 TIMES, WINDOWS, FACTORS = (2, 4, 8), (4, 16), (2, 4, 8, 16)

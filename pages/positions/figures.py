@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import MASKED_GREY, TEXT, Theme, curves_layout
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import MASKED_GREY, TEXT, Theme, curves_layout
 
 
 @dataclass(frozen=True, eq=False)

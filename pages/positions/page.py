@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from viz_ui.formulas import coloured
-from viz_ui.past_trained_length import draw_past_trained_length
-from viz_ui.rotation import draw_rotation
-from viz_ui.sections import choose_section, draw_long_section, draw_section
-from viz_ui.tables_of_positions import draw_tables
-from viz_ui.where_positions_enter import draw_sites
-from viz_ui.word_order import draw_word_order
+from pages.positions.beyond_trained_length import draw_past_trained_length
+from pages.positions.rotation import draw_rotation
+from pages.positions.tables import draw_tables
+from pages.positions.where_they_enter import draw_sites
+from pages.positions.word_order import draw_word_order
+from viz_ui.frame.sections import choose_section, draw_long_section, draw_section
+from viz_ui.look.formulas import coloured
 
 SHUFFLE, TABLES, ROTATION, SITES, PAST = (
     "Shuffle the words",

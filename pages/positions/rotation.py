@@ -4,14 +4,14 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from viz_model.layout import Layout
-from viz_model.rotary import RotaryPairs, new_angles, pair_products, rotary_pairs
+from pages.positions.figures import wavelength_figure
+from viz_model.positions.rotary import RotaryPairs, new_angles, pair_products, rotary_pairs
+from viz_model.transformer.layout import Layout
 from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
 from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
-from viz_ui.position_figures import wavelength_figure
-from viz_ui.positions import Drawn, drawn
-from viz_ui.text import number, plain
-from viz_ui.view import View, current_view, traced
+from viz_ui.frame.view import View, current_view, traced
+from viz_ui.look.text import number, plain
+from viz_ui.parts.fitting_model import Drawn, drawn
 
 FURTHEST = 100_000  # what the address may ask for; the sliders bring it into their range
 

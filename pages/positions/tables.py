@@ -4,16 +4,16 @@ import streamlit as st
 from torch import Tensor
 
 import viz_model as vm
-from viz_model.position_schemes import moved_on
-from viz_model.position_tables import cosines, cosines_by_distance, learned_table
+from pages.positions.figures import distance_figure
+from viz_model.positions.schemes import moved_on
+from viz_model.positions.tables import cosines, cosines_by_distance, learned_table
 from viz_model.transformer.positions import sinusoidal_table
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
-from viz_ui.position_figures import distance_figure
-from viz_ui.positions import ADDED, Drawn, drawn, is_ours
-from viz_ui.state import choose_cell
-from viz_ui.text import number, plain
-from viz_ui.view import current_view
+from viz_ui.frame.address import choose_cell
+from viz_ui.frame.view import current_view
+from viz_ui.look.text import number, plain
+from viz_ui.parts.fitting_model import ADDED, Drawn, drawn, is_ours
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 
 def draw_tables() -> None:

@@ -6,10 +6,10 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_model.position_schemes import SiteChange, possible_schemes, site_changes
-from viz_ui.positions import NAMES, Drawn, drawn, is_ours, variant
-from viz_ui.text import number, plain
-from viz_ui.view import current_view
+from viz_model.positions.schemes import SiteChange, possible_schemes, site_changes
+from viz_ui.frame.view import current_view
+from viz_ui.look.text import number, plain
+from viz_ui.parts.fitting_model import NAMES, Drawn, drawn, is_ours, variant
 
 ELSEWHERE, WITHOUT = "moved as a whole", "without positions"
 SENTENCES = {

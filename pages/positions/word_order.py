@@ -4,14 +4,14 @@ import re
 
 import streamlit as st
 
-from viz_model.position_schemes import OrderChange, change_order, possible_schemes, put_back, shuffled_order
+from viz_model.positions.schemes import OrderChange, change_order, possible_schemes, put_back, shuffled_order
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.components.token_order import token_order
-from viz_ui.open_matrix import Named, note_opened, open_noted_matrix
-from viz_ui.positions import NAMES, Drawn, drawn, is_ours, scheme_badge, variant
-from viz_ui.state import choose, choose_cell
-from viz_ui.text import number
-from viz_ui.view import View, current_view
+from viz_ui.components.tokens.token_order import token_order
+from viz_ui.frame.address import choose, choose_cell
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.text import number
+from viz_ui.parts.fitting_model import NAMES, Drawn, drawn, is_ours, scheme_badge, variant
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 FIRST_SEED, LARGEST_SEED = 1, 999_999
 

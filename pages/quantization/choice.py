@@ -4,7 +4,7 @@ import streamlit as st
 from torch import Tensor
 
 import viz_model as vm
-from viz_model.quantization import (
+from viz_model.quantization.twin import (
     ALL,
     LLM_INT8,
     NF4,
@@ -18,9 +18,9 @@ from viz_model.quantization import (
     trace_quantized,
     weight_bytes,
 )
-from viz_ui.stoppable import stoppable
-from viz_ui.text import number, plain, size_words
-from viz_ui.view import View
+from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.view import View
+from viz_ui.look.text import number, plain, size_words
 
 LARGE = 20_000_000  # parameters, from which on work on all of them takes a second and more
 LARGEST_THRESHOLD = 999.0

@@ -5,21 +5,21 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from viz_model.comparison import weight_changes
-from viz_model.evaluation import Loss, loss
-from viz_model.quantization import Choice, Quantized
-from viz_model.savings import has_logits
+from pages.quantization.choice import quantized_trace, trace_key
+from viz_model.heads.comparison import weight_changes
+from viz_model.quantization.savings import has_logits
+from viz_model.quantization.twin import Choice, Quantized
 from viz_model.training.held_out import held_out_rows
-from viz_ui.colours import diverging_lut, sequential_lut
+from viz_model.training.loss import Loss, loss
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.next_tokens import draw_next_tokens
-from viz_ui.open_matrix import named, note_opened, open_noted_matrix
-from viz_ui.pooling import of_all_layers, thumbnails
-from viz_ui.quantized import quantized_trace, trace_key
-from viz_ui.state import choose, choose_cell
-from viz_ui.text import counted, labels, number, plain
-from viz_ui.view import View
+from viz_ui.frame.address import choose, choose_cell
+from viz_ui.frame.view import View
+from viz_ui.look.colours import diverging_lut, sequential_lut
+from viz_ui.look.text import counted, labels, number, plain
+from viz_ui.look.thumbnails import of_all_layers, thumbnails
+from viz_ui.parts.next_tokens import draw_next_tokens
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 
 BEFORE, AFTER, DIFFERENCE = "before", "after", "difference"
 

@@ -4,8 +4,8 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
 
 
 def levels_figure(

@@ -3,9 +3,9 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
-from viz_ui.text import counted
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.look.text import counted
 
 
 def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, height: int = 230) -> go.Figure:

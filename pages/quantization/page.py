@@ -3,13 +3,13 @@
 import streamlit as st
 
 import viz_model as vm
-from viz_ui.quantized import FORMULAS, current_choice, draw_choices, quantized_model, twins
-from viz_ui.quantized_effects import draw_effects
-from viz_ui.quantized_weights import draw_weights
-from viz_ui.state import bring_sidebar_along
-from viz_ui.text import plain, sentence
-from viz_ui.three_savings import choose_new_tokens, draw_savings
-from viz_ui.view import current_view
+from pages.quantization.choice import FORMULAS, current_choice, draw_choices, quantized_model, twins
+from pages.quantization.effects import draw_effects
+from pages.quantization.savings import choose_new_tokens, draw_savings
+from pages.quantization.weights import draw_weights
+from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.view import current_view
+from viz_ui.look.text import plain, sentence
 
 WEIGHTS, EFFECTS, THREE = "The weights", "What they do", "Three things"
 SECTIONS = {WEIGHTS: draw_weights, EFFECTS: draw_effects}

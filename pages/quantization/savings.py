@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from viz_model.quantization import Quantized
-from viz_model.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways, has_logits
-from viz_ui.quantized import is_small, trace_key
-from viz_ui.stoppable import stoppable
-from viz_ui.text import counted, number, size_words
-from viz_ui.view import View
+from pages.quantization.choice import is_small, trace_key
+from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways, has_logits
+from viz_model.quantization.twin import Quantized
+from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.view import View
+from viz_ui.look.text import counted, number, size_words
 
 MOST_READ = 256  # tokens of the prompt
 NEW_TOKENS, MOST_NEW = 8, 32

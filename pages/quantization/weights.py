@@ -5,18 +5,18 @@ import pandas as pd
 import streamlit as st
 from torch import Tensor
 
-from viz_model.quantization import LLM_INT8, Quantized, QuantizedTensor, outlier_bytes
-from viz_model.quantized_cells import QuantizedCell, level_counts, quantized_cell
-from viz_model.quantized_matrix import NF4Blocks
-from viz_ui.arithmetic import n
+from pages.quantization.choice import bytes_words, quantized_trace, stack_of
+from pages.quantization.levels_figure import levels_figure
+from pages.quantization.outliers_figure import outliers_figure
+from viz_model.quantization.cells import QuantizedCell, level_counts, quantized_cell
+from viz_model.quantization.codes import NF4Blocks
+from viz_model.quantization.twin import LLM_INT8, Quantized, QuantizedTensor, outlier_bytes
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.levels_figure import levels_figure
-from viz_ui.open_matrix import named, note_opened, open_noted_matrix
-from viz_ui.outliers_figure import outliers_figure
-from viz_ui.quantized import bytes_words, quantized_trace, stack_of
-from viz_ui.state import choose, clamp
-from viz_ui.text import number, plain
-from viz_ui.view import View
+from viz_ui.frame.address import choose, clamp
+from viz_ui.frame.view import View
+from viz_ui.look.text import number, plain
+from viz_ui.parts.arithmetic import n
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 
 ROWS, COLUMNS = 8, 64  # what is drawn of a matrix; 64 weights of a row are a block of NF4 where N is a multiple of 64
 

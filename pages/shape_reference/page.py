@@ -3,12 +3,12 @@
 import pandas as pd
 import streamlit as st
 
-from viz_model import costs
-from viz_model.quantities import GROUPS, Quantity, letters, quantities
-from viz_ui.formulas import ATTENTION, coloured
-from viz_ui.passes import kept_pass
-from viz_ui.text import plain
-from viz_ui.view import View, current_view
+from viz_model.shapes import costs
+from viz_model.shapes.reference import GROUPS, Quantity, letters, quantities
+from viz_ui.frame.passes import kept_pass
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.formulas import ATTENTION, coloured
+from viz_ui.look.text import plain
 
 MEANINGS = {  # short: ten columns in a narrow window
     "B": "batch",
@@ -77,7 +77,7 @@ def draw_group(group: str, rows: list[Quantity]) -> None:
         st.subheader(group, width="content")
         for page in SEEN_ON[group]:
             title = TITLES.get(page, page.capitalize())
-            st.page_link(f"../pages/{page}.py", label=title, width="content")
+            st.page_link(f"../../pages/{page}/page.py", label=title, width="content")
     if not rows:
         st.markdown("This model shows no hook site here: its code makes these tensors where they cannot be seen.")
         return

@@ -3,12 +3,12 @@
 import numpy as np
 import streamlit as st
 
-from viz_model import costs
 from viz_model.errors import ConfigError
-from viz_model.presets import PRESETS, Preset, fitting_heads, resized
+from viz_model.shapes import costs
+from viz_model.shapes.presets import PRESETS, Preset, fitting_heads, resized
 from viz_model.transformer import TransformerConfig
-from viz_ui.growth_figure import growth_figure
-from viz_ui.text import number, size_words
+from viz_ui.look.growth_figure import growth_figure
+from viz_ui.look.text import number, size_words
 
 POWERS = [2**n for n in range(18)]
 BYTES = {"float32": 4, "float16": 2}

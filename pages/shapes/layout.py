@@ -1,6 +1,6 @@
 """Where the tensors of a model stand in the diagram of shapes, and what colour and words they get."""
 
-from viz_model.nodes import Node, Parameter
+from viz_model.shapes.nodes import Node, Parameter
 from viz_ui.components.shape_diagram import Add, Axis, Edge, Letter, Tensor
 
 WORDS = {

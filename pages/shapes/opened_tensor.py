@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from viz_model.node_values import NodeValues
-from viz_model.nodes import Node
+from pages.shapes.layout import ROLE_OF, axes
+from viz_model.shapes.nodes import Node
+from viz_model.shapes.values import NodeValues
 from viz_ui.components.panels import Matrix
 from viz_ui.components.shape_diagram import Card
-from viz_ui.open_matrix import Named, named
-from viz_ui.shape_layout import ROLE_OF, axes
-from viz_ui.text import labels, number, shown
-from viz_ui.view import View
+from viz_ui.frame.view import View
+from viz_ui.look.text import labels, number, shown
+from viz_ui.parts.open_matrix import Named, named
 
 WIDEST, WINDOW = 256, 128  # a tensor with more columns than the first is drawn so many columns at a time
 HIGHEST, IN_ORDER = "the highest of the query", "in order"

@@ -3,17 +3,17 @@
 import pandas as pd
 import streamlit as st
 
-from viz_model.shapes import block_nodes, outer_nodes, sizes
+from pages.shapes.any_model import draw_any_model
+from pages.shapes.layout import around, letters, placed
+from pages.shapes.opened_tensor import Opened, card, choose_columns, opened_matrix, opened_tensor
+from viz_model.shapes.contract import block_nodes, outer_nodes, sizes
 from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
-from viz_ui.open_matrix import head_arrays, note_opened, open_noted_matrix
-from viz_ui.opened_tensor import Opened, card, choose_columns, opened_matrix, opened_tensor
-from viz_ui.positions import is_ours
-from viz_ui.shape_layout import around, letters, placed
-from viz_ui.sizes_of_any_model import draw_any_model
-from viz_ui.state import bring_sidebar_along, choose, choose_cell
-from viz_ui.text import plain, shown
-from viz_ui.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along, choose, choose_cell
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.text import plain, shown
+from viz_ui.parts.fitting_model import is_ours
+from viz_ui.parts.open_matrix import head_arrays, note_opened, open_noted_matrix
 
 RUNNING, ANY = "this model", "a model of any size"
 SENTENCES = {

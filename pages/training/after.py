@@ -4,13 +4,13 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.head_matrices import POSITIONS, head_matrices
+from pages.training.live import seat
+from viz_model.heads.matrices import POSITIONS, head_matrices
 from viz_model.training.keep import keep
 from viz_model.training.live import LiveTraining
 from viz_ui.components.panels import Matrix, Symbol, panels
-from viz_ui.live_training import seat
-from viz_ui.models import look_at
-from viz_ui.text import number, plain
+from viz_ui.frame.loaded_models import look_at
+from viz_ui.look.text import number, plain
 
 WORDS = {
     "positions": "scores that positions alone have, P·W_Qᵀ·W_K·Pᵀ/√D",

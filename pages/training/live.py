@@ -8,8 +8,8 @@ import viz_model as vm
 from viz_model.errors import TrainingError
 from viz_model.training.jobs import LONGEST_TEXT, Size, repeats_job, text_job
 from viz_model.training.live import MOST_SECONDS, MOST_STEPS, Job, LiveTraining, Trainings
-from viz_ui.text import counted, plain
-from viz_ui.text_in_address import LONGEST, from_address, to_address
+from viz_ui.frame.text_in_address import LONGEST, from_address, to_address
+from viz_ui.look.text import counted, plain
 
 REPEATS, TEXT = "Random repeats", "My own text"
 WIDTHS = (16, 32, 64, 96, 128)

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from viz_ui.asked import draw_asked
-from viz_ui.live_training import draw_choices
-from viz_ui.view import current_view
-from viz_ui.watched_training import draw_training
+from pages.training.live import draw_choices
+from pages.training.targets import draw_asked
+from pages.training.watched import draw_training
+from viz_ui.frame.view import current_view
 
 ASKED, LIVE = "What is asked", "Train one, live"
 

@@ -8,12 +8,12 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_model.targets import Targets, compare_with_steps, expected, hidden_token_targets, next_token_targets
-from viz_ui.components.token_targets import TokenTarget, token_targets
-from viz_ui.state import choose
-from viz_ui.stoppable import stoppable
-from viz_ui.text import counted, labels, number, plain, shown
-from viz_ui.view import View
+from viz_model.training.targets import Targets, compare_with_steps, expected, hidden_token_targets, next_token_targets
+from viz_ui.components.tokens.token_targets import TokenTarget, token_targets
+from viz_ui.frame.address import choose
+from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.view import View
+from viz_ui.look.text import counted, labels, number, plain, shown
 
 LARGEST_SEED = 9999
 

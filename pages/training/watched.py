@@ -5,16 +5,16 @@ import math
 import numpy as np
 import streamlit as st
 
-from viz_model.tokenizer import Tokenizer
+from pages.training.after import draw_before_and_after, draw_keep
+from pages.training.live import bounds, seat
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.live import LiveTraining, Snapshot
-from viz_ui.after_training import draw_before_and_after, draw_keep
-from viz_ui.colours import sequential_lut
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.components.training_curves import Line, Plot, training_curves
-from viz_ui.live_training import bounds, seat
-from viz_ui.pooling import thumbnails
-from viz_ui.text import labels, plain
+from viz_ui.look.colours import sequential_lut
+from viz_ui.look.text import labels, plain
+from viz_ui.look.thumbnails import thumbnails
 
 POLL_SECONDS = 0.8
 

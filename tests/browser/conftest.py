@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.harness import (
+from tests.support.browser import (
     CHROMIUM_FLAGS,
     CHROMIUM_NAMES,
     PageWatch,

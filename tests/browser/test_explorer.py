@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 import viz_model as vm
-from tests.browser.harness import address, choose_page, eventually, looks, nothing_sticks_out, open_page, settle
-from tests.bundled import attentions
+from tests.support.browser import address, choose_page, eventually, looks, nothing_sticks_out, open_page, settle
+from tests.support.transformers_tiny_gpt import attentions
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD, QUERY, KEY = 2, 5, 9, 4

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import eventually, looks, nothing_sticks_out, on_first_screen, open_page, settle
 from tests.browser.test_explorer import LONG, chosen, ids, link
-from tests.bundled import queries_keys_values
+from tests.support.browser import eventually, looks, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.transformers_tiny_gpt import queries_keys_values
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD = 2, 5

@@ -7,7 +7,8 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from tests.browser.harness import (
+from tests.browser.test_explorer import LONG, ids, link
+from tests.support.browser import (
     address,
     eventually,
     looks,
@@ -18,10 +19,9 @@ from tests.browser.harness import (
     picture_of,
     settle,
 )
-from tests.browser.test_explorer import LONG, ids, link
-from tests.bundled import attentions, gpt2, queries_keys_values
-from tests.viz_model.plain_sampler import plain_draw, plain_sampler
-from viz_ui.colours import diverging_lut
+from tests.support.plain_sampler import plain_draw, plain_sampler
+from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
+from viz_ui.look.colours import diverging_lut
 
 PROMPT = "The queen gave the girl a ring."
 FIRST = {"temperature": 0.8, "top_k": 40, "top_p": 0.95}  # what a first visitor sees

@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from tests.browser.harness import REPOSITORY, PageWatch, background, eventually, looks, open_page, settle
+from tests.support.browser import REPOSITORY, PageWatch, background, eventually, looks, open_page, settle
 
 SCRIPT = """
 import time

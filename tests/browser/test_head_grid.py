@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.harness import REPOSITORY, eventually, open_page, picture_of, settle
-from tests.browser.head_grid_app import attention, labels
-from viz_ui.colours import sequential_lut
+from tests.support.browser import REPOSITORY, eventually, open_page, picture_of, settle
+from tests.support.head_grid_app import attention, labels
+from viz_ui.look.colours import sequential_lut
 
 PLACE = """button => {
   const box = button.getBoundingClientRect(), grid = button.closest('.heads').getBoundingClientRect();
@@ -33,7 +33,7 @@ IN_VIEW = """button => {
 
 @pytest.fixture(scope="session")
 def grid_url(serve):
-    return serve(REPOSITORY / "tests/browser/head_grid_app.py")
+    return serve(REPOSITORY / "tests/support/head_grid_app.py")
 
 
 def head_button(page, layer, head):

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from tests import translated
-from tests.browser.harness import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
+from tests.support import torch_tiny_seq2seq as translated
+from tests.support.browser import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LONG = ("The king and the queen had a daughter who was as beautiful as the day. " * 13)[:900]

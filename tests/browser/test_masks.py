@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.browser.harness import (
+from tests.support.browser import (
     address,
     choose_page,
     eventually,
@@ -22,8 +22,8 @@ from tests.browser.harness import (
     open_page,
     settle,
 )
-from tests.bundled import queries_keys_values
-from viz_model.drawn_masks import encode_mask
+from tests.support.transformers_tiny_gpt import queries_keys_values
+from viz_model.masking.drawn import encode_mask
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD = 2, 5

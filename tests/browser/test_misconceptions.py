@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import nothing_sticks_out, open_page, settle
+from tests.support.browser import nothing_sticks_out, open_page, settle
 
 CHOSEN = {
     "model": "tiny-gpt",

@@ -5,9 +5,9 @@ import os
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import address, eventually, nothing_sticks_out, open_page, settle
-from tests.viz_model.fetching import servers
-from tests.viz_model.tokenizers import small_tokenizer
+from tests.support import servers
+from tests.support.browser import address, eventually, nothing_sticks_out, open_page, settle
+from tests.support.small_tokenizers import small_tokenizer
 
 NAME = "org/small"
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-from viz_ui.components.packing import read_assets
+from viz_ui.components.shared.packing import read_assets
 
 # `newest` is the call that stays; the others are taken back as Streamlit does it: some microtasks after they returned.
 CALLS = """async ([order, newest]) => {
@@ -26,6 +26,6 @@ CALLS = """async ([order, newest]) => {
 
 
 def test_the_newest_data_is_drawn_in_whatever_order_the_calls_come(page):
-    page.add_script_tag(content=read_assets("shared.js"))
+    page.add_script_tag(content=read_assets("shared/shared.js"))
     for order in itertools.permutations(range(4)):
         assert page.evaluate(CALLS, [order, 3]) == [3, 5, 6], order  # nor is an older one drawn again later

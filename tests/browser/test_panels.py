@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import REPOSITORY, eventually, open_page, picture_of, settle
-from tests.browser.panels_app import WIDTH, attention, labels
-from viz_ui.colours import diverging_lut, sequential_lut
+from tests.support.browser import REPOSITORY, eventually, open_page, picture_of, settle
+from tests.support.panels_app import WIDTH, attention, labels
+from viz_ui.look.colours import diverging_lut, sequential_lut
 
 TOKENS = 6
 NAMES = labels(TOKENS)
@@ -19,7 +19,7 @@ SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 @pytest.fixture(scope="session")
 def app(serve):
-    return serve(REPOSITORY / "tests/browser/panels_app.py")
+    return serve(REPOSITORY / "tests/support/panels_app.py")
 
 
 @pytest.fixture

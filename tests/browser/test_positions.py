@@ -8,9 +8,9 @@ import torch
 from playwright.sync_api import expect
 from transformers.models.llama import modeling_llama
 
-from tests.browser.harness import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
-from tests.turning import NAME, save_turning
-from viz_model.rotary import new_angles, rotary_pairs
+from tests.support.browser import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.rotary_model import NAME, save_turning
+from viz_model.positions.rotary import new_angles, rotary_pairs
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LONG = ("The king and the queen had a daughter who was as beautiful as the day. " * 13)[:900]

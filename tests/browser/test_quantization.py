@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.browser import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER = 1

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.harness import nothing_sticks_out, open_page
+from tests.support.browser import nothing_sticks_out, open_page
 
 CHOSEN = {"model": "tiny-gpt", "prompt": "Once upon a time", "layer": 1, "head": 0, "query": 3, "key": 2}
 

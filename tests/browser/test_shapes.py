@@ -10,10 +10,10 @@ import torch
 from playwright.sync_api import expect
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from tests.browser.harness import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
-from tests.bundled import CONTEXT, HEADS, LAYERS, WIDTH, gpt2, queries_keys_values
-from tests.viz_model.test_presets import LLAMA_7B
-from viz_model.tokenizer import Tokenizer
+from tests.support.browser import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
+from tests.support.transformers_tiny_gpt import CONTEXT, HEADS, LAYERS, WIDTH, gpt2, queries_keys_values
+from tests.viz_model.shapes.test_presets import LLAMA_7B
+from viz_model.model.tokenizer import Tokenizer
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LONG = ("The king and the queen had a daughter who was as beautiful as the day. " * 13)[:900]
@@ -225,7 +225,7 @@ def test_nothing_sticks_out_of_the_page(page, app_url, choices, prompt):
 
 @pytest.mark.parametrize("model", ["rotary", "post", "many", "decoder", "post decoder"])
 def test_boxes_of_any_model_stand_apart_and_show_all_of_themselves(page, serve, model):
-    open_page(page, f"{serve('tests/browser/shape_diagram_app.py')}/?model={model}")
+    open_page(page, f"{serve('tests/support/shape_diagram_app.py')}/?model={model}")
     for width in (1400, 620):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 import viz_model as vm
-from tests.browser.harness import (
+from tests.support.browser import (
     address,
     choose_page,
     eventually,

@@ -10,8 +10,8 @@ import torch
 from playwright.sync_api import expect
 from safetensors.torch import load_file
 
-from tests.browser.harness import nothing_sticks_out, on_first_screen, open_page, settle
-from tests.two_stacks import ids, marian_of
+from tests.support.browser import nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.two_stack_models import ids, marian_of
 
 SOURCE, TRANSLATION = "Friday, 3 May 2024", "2024-05-03"
 START = 256

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file
 
 import viz_model as vm
-from tests.bundled import FOLDER as GPT
-from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from tests.support.transformers_tiny_gpt import FOLDER as GPT
+from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.training.figures.masked import head_figures, masked_figures
 from viz_model.training.figures.report import books_of
 

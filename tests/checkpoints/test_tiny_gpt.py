@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import viz_model as vm
-from tests.bundled import FOLDER, attentions, gpt2
+from tests.support.transformers_tiny_gpt import FOLDER, attentions, gpt2
 from viz_model.training.figures.report import books_of
 from viz_model.training.figures.text import HALF, figures, random_repeats, text_loss
 

@@ -10,8 +10,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import viz_model as vm
-from tests.bundled import FOLDER as GPT
 from tests.reference.name_maps import LLAMA_NAMES
+from tests.support.transformers_tiny_gpt import FOLDER as GPT
 from viz_model.training.figures.report import books_of
 from viz_model.training.figures.text import head_figures, text_loss
 

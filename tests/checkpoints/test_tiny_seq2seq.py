@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 import viz_model as vm
-from tests import translated
-from tests.translated import FOLDER
+from tests.support import torch_tiny_seq2seq as translated
+from tests.support.torch_tiny_seq2seq import FOLDER
 from viz_model.training.dates import FORMS, forms_of, split_days, written
 from viz_model.training.figures.dates import exact_by_form, letters_read, letters_share
 

@@ -13,12 +13,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import viz_model as vm
-from tests.opened import opened
-from tests.pages.test_masks import drawn_matrices
-from tests.received import received, received_generation
-from viz_ui.components.packing import unpack
-from viz_ui.hidden_tokens import shown_tokens
-from viz_ui.text import labels
+from tests.pages.masks.test_page import drawn_matrices
+from tests.support.app import opened
+from tests.support.blobs import received, received_generation
+from viz_ui.components.shared.packing import unpack
+from viz_ui.look.text import labels
+from viz_ui.parts.special_tokens import shown_tokens
 
 PROMPT, LAYERS, HEADS, GROUPS = "the cat sat", 2, 4, 2
 WINDOW = 3
@@ -103,7 +103,7 @@ def test_a_prompt_is_read_raw_or_in_the_chat_template(sent):
 
 
 def test_a_prompt_that_the_model_reads_but_no_browser_draws_gets_a_sentence(monkeypatch):
-    monkeypatch.setattr("viz_ui.sidebar.LONGEST_DRAWN", 10)
+    monkeypatch.setattr("viz_ui.frame.sidebar.LONGEST_DRAWN", 10)
     longer = PROMPT * 4
     count = len(tokenizer()(longer)["input_ids"])
     test = app(prompt=longer)
@@ -158,7 +158,7 @@ def test_a_click_among_the_shown_tokens_chooses_the_token_of_the_pass():
     assert shown.selected(0, 3) == (None, 2)
     with pytest.MonkeyPatch.context() as patched:
         clicked = {}
-        patched.setattr("viz_ui.hidden_tokens.choose_cell", clicked.update)
+        patched.setattr("viz_ui.parts.special_tokens.choose_cell", clicked.update)
         shown.choose_cell({"panel": "weights", "query": 1, "key": None})
     assert clicked == {"query": 2, "key": None}
     whole = shown_tokens(vm.load("chatty"), vm.load("chatty").trace([0, 1]), "hidden")

@@ -6,13 +6,24 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from tests.opened import opened
-from tests.received import received, received_generation
-from tests.two_stacks import EXAMPLES, HEADS, LAYERS, SOURCE, START, TARGET, attentions, ids, make_checkpoints, marian
-from viz_model.drawn_masks import encode_mask
-from viz_ui.components.packing import unpack
-from viz_ui.state import FIRST_PROMPT
-from viz_ui.text import shown
+from tests.support.app import opened
+from tests.support.blobs import received, received_generation
+from tests.support.two_stack_models import (
+    EXAMPLES,
+    HEADS,
+    LAYERS,
+    SOURCE,
+    START,
+    TARGET,
+    attentions,
+    ids,
+    make_checkpoints,
+    marian,
+)
+from viz_model.masking.drawn import encode_mask
+from viz_ui.components.shared.packing import unpack
+from viz_ui.frame.address import FIRST_PROMPT
+from viz_ui.look.text import shown
 
 PAGES = ("heads", "inside_a_head", "shapes", "masks", "generate")
 PARTS = ("encoder", "decoder", "cross")

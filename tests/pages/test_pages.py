@@ -11,12 +11,12 @@ from scipy.stats import entropy
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.bundled import attentions, queries_keys_values
-from tests.opened import opened
-from tests.received import received
-from viz_ui.components.packing import unpack
-from viz_ui.drawn import DRAWN
-from viz_ui.state import EXAMPLES
+from pages.heads.head_values import DRAWN
+from tests.support.app import opened
+from tests.support.blobs import received
+from tests.support.transformers_tiny_gpt import attentions, queries_keys_values
+from viz_ui.components.shared.packing import unpack
+from viz_ui.frame.address import EXAMPLES
 
 PAGES = ("heads", "inside_a_head")
 

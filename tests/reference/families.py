@@ -18,8 +18,8 @@ import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
 import viz_model as vm
-from viz_model.compared import COMPARED_FILE
-from viz_model.hooks import capture
+from viz_model.checkpoints.compared import COMPARED_FILE
+from viz_model.transformer.hooks import capture
 
 CONTEXT = 20
 TOKENS = {"vocab_size": 67, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}

@@ -5,8 +5,8 @@ import torch
 from transformers import BertConfig, BertModel
 
 from tests.reference.name_maps import agree, bert_config, bert_weights, loaded
-from tests.viz_model.models import randomise
-from viz_model.hooks import capture
+from tests.support.small_models import randomise
+from viz_model.transformer.hooks import capture
 
 
 @pytest.fixture(params=["gelu", "relu"])

@@ -9,10 +9,10 @@ from bitsandbytes.nn import Int8Params, Linear4bit, Linear8bitLt, Params4bit
 from torch import nn
 
 import viz_model as vm
-from viz_model.hooks import capture
-from viz_model.quantization import INT8, NF4, Choice, quantize
-from viz_model.quantized_linear import DequantizingProduct, MixedInt8Product
-from viz_model.quantized_matrix import NF4_LEVELS, Int8Rows, NF4Blocks, float8_levels
+from viz_model.quantization.codes import NF4_LEVELS, Int8Rows, NF4Blocks, float8_levels
+from viz_model.quantization.products import DequantizingProduct, MixedInt8Product
+from viz_model.quantization.twin import INT8, NF4, Choice, quantize
+from viz_model.transformer.hooks import capture
 
 SHAPES = [(256, 192), (64, 512), (33, 66), (7, 10), (1, 130)]  # whole blocks, and last ones that are not full
 

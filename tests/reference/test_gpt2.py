@@ -6,9 +6,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.reference.name_maps import agree, gpt2_config, gpt2_weights, loaded
 from tests.reference.written_out import attention
-from tests.viz_model.models import randomise
-from viz_model.hooks import capture
+from tests.support.small_models import randomise
 from viz_model.transformer import Transformer
+from viz_model.transformer.hooks import capture
 
 ODD = {"n_layer": 3, "n_head": 3, "n_embd": 48, "vocab_size": 97, "n_positions": 33}
 

@@ -6,8 +6,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama import modeling_llama
 
 from tests.reference.name_maps import agree, llama_config, llama_weights, loaded
-from tests.viz_model.models import randomise
-from viz_model.hooks import capture
+from tests.support.small_models import randomise
+from viz_model.transformer.hooks import capture
 
 VARIANTS = {
     "untied": {},

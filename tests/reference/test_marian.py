@@ -5,9 +5,9 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from tests.reference.name_maps import agree, loaded, marian_config, marian_weights
-from tests.viz_model.models import randomise
-from viz_model.hooks import capture
+from tests.support.small_models import randomise
 from viz_model.model import Model
+from viz_model.transformer.hooks import capture
 
 VOCABULARY, CONTEXT, START = 41, 24, 40
 

@@ -12,9 +12,8 @@ import viz_model as vm
 from tests.reference.families import FAMILIES as SMALL
 from tests.reference.families import save_small
 from viz_model import hub
-from viz_model.cache import KVCache
-from viz_model.hooks import capture
-from viz_model.quantization import (
+from viz_model.quantization.savings import PLAIN, Way, compare_ways
+from viz_model.quantization.twin import (
     ATTENTION,
     INT8,
     LLM_INT8,
@@ -25,7 +24,8 @@ from viz_model.quantization import (
     source_weight_bytes,
     trace_quantized,
 )
-from viz_model.savings import PLAIN, Way, compare_ways
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture
 
 IDS, TARGET = [3, 5, 7, 9, 11, 4], [2, 4, 6]
 V, C, F = 31, 24, 40

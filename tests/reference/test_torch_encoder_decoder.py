@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from tests.reference.name_maps import agree, loaded, torch_encoder_decoder_weights
-from tests.viz_model.models import randomise
-from viz_model.hooks import capture
+from tests.support.small_models import randomise
 from viz_model.transformer import TransformerConfig
+from viz_model.transformer.hooks import capture
 
 ENCODER_LAYERS, LAYERS, HEADS, WIDTH, HIDDEN, VOCABULARY, CONTEXT = 2, 3, 4, 24, 37, 31, 16
 

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
-MAIN = str(Path(__file__).resolve().parents[1] / "viz_ui" / "main.py")
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = str(ROOT / "viz_ui" / "frame" / "main.py")
 
 
 def opened(page: str = "heads", **address) -> AppTest:
@@ -12,6 +14,17 @@ def opened(page: str = "heads", **address) -> AppTest:
     test = AppTest.from_file(MAIN, default_timeout=120)
     for name, value in address.items():
         test.query_params[name] = str(value)
-    test.switch_page(f"../pages/{page}.py").run()
+    switch_page(test, page).run()
     assert not test.exception, test.exception
+    return test
+
+
+def switch_page(test: AppTest, page: str) -> AppTest:
+    """The next run of `test` shows the page in the folder pages/`page`.
+
+    `AppTest.switch_page` takes a page for its file name until the app ran once; all of ours are called page.py, and a
+    link opens its page in the first run.
+    """
+    assert (ROOT / "pages" / page / "page.py").is_file(), page
+    test._page_hash = calc_hash(page)  # what Streamlit knows a page by: its address
     return test

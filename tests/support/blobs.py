@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from viz_ui.colours import diverging_lut, sequential_lut
-from viz_ui.components.packing import unpack
+from viz_ui.components.shared.packing import unpack
+from viz_ui.look.colours import diverging_lut, sequential_lut
 
 
 def received(blob):

@@ -2,7 +2,7 @@
 
 A test normally writes
 
-    from tests.browser.harness import open_page, settle
+    from tests.support.browser import open_page, settle
 
     def test_something(page, app_url):
         open_page(page, f"{app_url}/inside_a_head?layer=2")

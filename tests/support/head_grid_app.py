@@ -7,10 +7,10 @@ Address: ?layers=4&heads=8&tokens=12&layer=0&head=0&mask=causal|each|none
 import numpy as np
 import streamlit as st
 
-from viz_ui.colours import sequential_lut
 from viz_ui.components.head_grid import head_grid
-from viz_ui.export import matrix_dialog
-from viz_ui.pooling import thumbnails
+from viz_ui.look.colours import sequential_lut
+from viz_ui.look.thumbnails import thumbnails
+from viz_ui.parts.export import matrix_dialog
 
 
 def attention(layers, heads, tokens, mask):

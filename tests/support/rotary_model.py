@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import viz_model as vm
-from tests.viz_model.models import small_model
+from tests.support.small_models import small_model
 
 NAME = "turning"
 

@@ -10,7 +10,7 @@ import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.viz_model.models import small_config, small_model
+from tests.support.small_models import small_config, small_model
 from viz_model.checkpoints import save
 from viz_model.fetching.offers import Offer, Package
 from viz_model.hub.facts import HubConfig

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from viz_model.shapes import block_nodes, outer_nodes, sizes
+from pages.shapes.layout import around, axes, letters, placed
+from viz_model.shapes.contract import block_nodes, outer_nodes, sizes
 from viz_model.transformer import TransformerConfig
 from viz_ui.components.shape_diagram import Card, Diagram, shape_diagram
-from viz_ui.shape_layout import around, axes, letters, placed
 
 SMALL = {"n_heads": 8, "d_model": 64, "vocab_size": 1000, "context_length": 128}
 MODELS = {

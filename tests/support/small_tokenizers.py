@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 
 WORDS = (
     "the king had three daughters and a castle",

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
-FOLDER = Path(__file__).resolve().parents[1] / "checkpoints" / "tiny-seq2seq"
+FOLDER = Path(__file__).resolve().parents[2] / "checkpoints" / "tiny-seq2seq"
 LAYERS, HEADS, WIDTH, END = 2, 4, 96, 256
 
 

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-FOLDER = Path(__file__).resolve().parents[1] / "checkpoints" / "tiny-gpt"
+FOLDER = Path(__file__).resolve().parents[2] / "checkpoints" / "tiny-gpt"
 LAYERS, HEADS, WIDTH, CONTEXT = 4, 8, 256, 256
 
 

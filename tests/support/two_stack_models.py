@@ -9,9 +9,9 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from tests.reference.name_maps import MARIAN_NAMES, loaded, marian_config, marian_weights
-from tests.viz_model.models import make_model, randomise, small_config
+from tests.support.small_models import make_model, randomise, small_config
 from viz_model import checkpoints
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 
 SOURCE, TARGET = "3 May 2024", "2024"
 EXAMPLES = {"A date": "the 3rd of May", "Another": "5/3/24"}

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from tests.reference.written_out import rotated
-from tests.viz_model.models import make_model, random_ids, small_config
-from viz_model.arithmetic import cell_arithmetic
+from tests.support.small_models import make_model, random_ids, small_config
 from viz_model.errors import VizError
+from viz_model.heads.arithmetic import cell_arithmetic
 from viz_model.model import Model
 
 LENGTH = 7

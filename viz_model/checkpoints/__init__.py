@@ -8,9 +8,9 @@ from viz_model.checkpoints.catalogue import BUNDLED, Entry, count_numbers, descr
 from viz_model.checkpoints.files import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, read_config, read_model, save
 from viz_model.errors import CheckpointError
 from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
+from viz_model.hub.headers import stored_tensors
 from viz_model.memory import refuse_what_cannot_fit
 from viz_model.model import Model
-from viz_model.stored import stored_tensors
 
 __all__ = [
     "BUNDLED",

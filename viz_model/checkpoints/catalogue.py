@@ -10,7 +10,7 @@ from viz_model.errors import CheckpointError
 from viz_model.fetching import OFFERS, read_source
 from viz_model.hub import facts
 from viz_model.hub.facts import HubConfig
-from viz_model.stored import stored_tensors
+from viz_model.hub.headers import stored_tensors
 from viz_model.transformer import TransformerConfig
 
 # The models that ship with the project, the one for a first visit first.

@@ -11,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 from viz_model.errors import CheckpointError, ConfigError
 from viz_model.model import Model
-from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.transformer import Transformer, TransformerConfig, make_transformer
 
 CONFIG_FILE, WEIGHTS_FILE, HEADS_FILE = "config.json", "model.safetensors", "heads.json"

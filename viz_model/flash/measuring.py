@@ -10,15 +10,15 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 
-from viz_model.attention_timing import LONGEST_SECONDS, Machine, Shapes, Timing
 from viz_model.errors import VizError
+from viz_model.flash.timing import LONGEST_SECONDS, Machine, Shapes, Timing
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ALARM_SECONDS = LONGEST_SECONDS + 60  # a process that is older than this hangs
 
 
 class Measuring:
-    """One run of `viz_model.attention_timing`; it begins when this is made. Read by any thread.
+    """One run of `viz_model.flash.timing`; it begins when this is made. Read by any thread.
 
     machine: where it runs, None until the process has said it. timings: the lengths that are measured so far.
     problem: why it ended early, "" where it did not.
@@ -30,7 +30,7 @@ class Measuring:
         self.timings: list[Timing] = []
         self.problem = ""
         self._stopped = False
-        command = [sys.executable, "-m", "viz_model.attention_timing", json.dumps(asdict(shapes))]
+        command = [sys.executable, "-m", "viz_model.flash.timing", json.dumps(asdict(shapes))]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (the reading thread closes it)
         self._child = subprocess.Popen(
             command,

@@ -16,10 +16,10 @@ from operator import not_
 import torch
 from torch import Tensor
 
-from viz_model.attention import attention_weights, softmax_input
 from viz_model.errors import VizError
-from viz_model.trace import Trace
-from viz_model.traffic import QUERIES_OUTSIDE, Traffic
+from viz_model.flash.traffic import QUERIES_OUTSIDE, Traffic
+from viz_model.model.trace import Trace
+from viz_model.transformer.attention import attention_weights, softmax_input
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Seconds and memory of attention on this machine: scores and weights written out, and torch's fused kernel.
 
-    python -m viz_model.attention_timing '{"heads": 8, "groups": 8, "width": 32, "causal": true}'
+    python -m viz_model.flash.timing '{"heads": 8, "groups": 8, "width": 32, "causal": true}'
 
 is a process of its own, so that nothing else that runs here is measured and a long run can be ended; it writes a line
 of JSON for the machine, and then one for each length. Nothing is kept: every number is measured when asked for.
@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from viz_model.attention import attention_weights, mix, raw_scores
-from viz_model.masks import named
 from viz_model.memory import available_bytes
+from viz_model.transformer.attention import attention_weights, mix, raw_scores
+from viz_model.transformer.masks import named
 
 LENGTHS = tuple(2**n for n in range(6, 18))  # 64 … 131,072
 SECONDS, LONGEST_SECONDS = 12.0, 60.0  # of all calls; of everything. A length that would go past is not begun

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from viz_model.attention import softmax_input
 from viz_model.errors import VizError
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.transformer.attention import softmax_input
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import PromptError, VizError
-from viz_model.measures import entropy
+from viz_model.heads.measures import entropy
 from viz_model.model import Model
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ Where a head looks: Clark et al. 2019, "What Does BERT Look At?", §3; norms of 
 import torch
 from torch import Tensor
 
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
 
 HEAD_MEASURES = ("entropy", "first", "itself", "previous")
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from viz_model.errors import CheckpointError
-from viz_model.layout import Layout
+from viz_model.transformer.layout import Layout
 
 CONFIG_FILE = "config.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "source.spm")

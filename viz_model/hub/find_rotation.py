@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.hooks import site
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.interface import Call
 from viz_model.hub.recording import Event
+from viz_model.transformer.hooks import site
 from viz_model.transformer.positions import rotary_angles, rotate
 
 EXACT = 1e-4

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import EditError
-from viz_model.hooks import site
 from viz_model.hub.recording import Event
+from viz_model.transformer.hooks import site
 
 
 @dataclass

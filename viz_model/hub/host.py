@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 
-from viz_model import masks
-from viz_model.attention import Equation
-from viz_model.cache import KVCache
 from viz_model.errors import VizError
-from viz_model.hooks import site
-from viz_model.hub.cache import as_library_cache
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.interface import with_masks
-from viz_model.sharing import sharing_copy
+from viz_model.hub.library_cache import as_library_cache
+from viz_model.transformer import masks
+from viz_model.transformer.attention import Equation
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import site
+from viz_model.transformer.sharing import sharing_copy
 
 Masks = Tensor | Mapping[str, Tensor | None] | None
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from viz_model.attention import Equation, attend
 from viz_model.errors import VizError
+from viz_model.transformer.attention import Equation, attend
 
 NAME = "viz_model"
 

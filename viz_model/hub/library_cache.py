@@ -3,7 +3,7 @@
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin, EncoderDecoderCache
 
-from viz_model.cache import KVCache, LayerCache
+from viz_model.transformer.cache import KVCache, LayerCache
 
 
 class _Layer(CacheLayerMixin):

@@ -10,14 +10,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from transformers.models.auto import modeling_auto
 
 from viz_model.errors import CheckpointError
-from viz_model.hooks import unwatched
 from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts
+from viz_model.hub.headers import Stored, stored_tensors
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.interface import NAME, register
 from viz_model.hub.prepare import prepare
 from viz_model.hub.tokenizer import load_tokenizer
 from viz_model.model import Model
-from viz_model.stored import Stored, stored_tensors
+from viz_model.transformer.hooks import unwatched
 
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 

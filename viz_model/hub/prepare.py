@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import CheckpointError, VizError
-from viz_model.hub import rotation
+from viz_model.hub import find_rotation
 from viz_model.hub.facts import HubConfig
+from viz_model.hub.find_sites import Found, find_sites, install
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.interface import NAME, Call, Place, telling
 from viz_model.hub.recording import Event, recording
-from viz_model.hub.sites import Found, find_sites, install
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -150,7 +150,7 @@ def _install_block(facts: HubConfig, part: str, layer: int, block: nn.Module, ev
     if layer == 0:
         install(f"{facts.stack_name(part)}embed", own[0], block)
     for (at, call), kind in zip(inside, names, strict=True):
-        rotation.install(f"{name}.{kind}", own[:at], call)
+        find_rotation.install(f"{name}.{kind}", own[:at], call)
     return found
 
 
@@ -162,7 +162,7 @@ def _span(events: list[Event], block: nn.Module) -> tuple[int, int]:
 def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, found: list[Found]) -> dict:
     """What only the pass tells: kinds of norm and position, widths, biases."""
     sites, config, at = found[-1].sites, host.config, calls[0][0]
-    facts = {"norm_place": found[-1].norm_place} | rotation.facts(host, calls)
+    facts = {"norm_place": found[-1].norm_place} | find_rotation.facts(host, calls)
     if "norm1" in sites:
         facts["norm"] = _kind_of_norm(sites["norm1"])
     if "ffn.hidden" in sites:

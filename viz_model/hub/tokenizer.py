@@ -5,7 +5,7 @@ from pathlib import Path
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from viz_model.errors import CheckpointError, PromptError
-from viz_model.tokenizer import refuse_half_characters
+from viz_model.model.tokenizer import refuse_half_characters
 
 # GPT-2's byte-level tokenizers write each byte as a letter (Radford et al. 2019, encoder.py): those that print stand
 # for themselves, the others follow from 256 on.

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.comparison import with_token
 from viz_model.errors import PromptError
+from viz_model.heads.comparison import with_token
 from viz_model.model import Model
 
 ROWS = 8  # blanks of one pass

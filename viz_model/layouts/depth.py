@@ -11,7 +11,7 @@ from torch import Tensor
 
 from viz_model.errors import VizError
 from viz_model.model import Model
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
 from viz_model.transformer import TransformerConfig, make_transformer
 
 HALVES = {"resid_self": "self-attention", "resid_mid": "attention", "resid_post": "feed-forward"}

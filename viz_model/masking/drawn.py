@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viz_model.address_letters import from_letters, to_letters
 from viz_model.errors import MaskError
+from viz_model.masking.letters import from_letters, to_letters
 
 MOST_TOKENS = 4096  # so that nobody's link makes the server unpack gigabytes
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.attention import attention_weights
-from viz_model.tiled import OneHead, agreement, tiled_attention
-from viz_model.trace import Trace
+from viz_model.flash.tiled import OneHead, agreement, tiled_attention
+from viz_model.model.trace import Trace
+from viz_model.transformer.attention import attention_weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 
 from viz_model.errors import VizError
-from viz_model.measures import head_measures
+from viz_model.heads.measures import head_measures
 from viz_model.model import Model
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
 
 MEASURES = ("previous", "first", "itself", "again")
 

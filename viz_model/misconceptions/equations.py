@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model import masks
-from viz_model.attention import attention_weights, raw_scores
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.transformer import masks
+from viz_model.transformer.attention import attention_weights, raw_scores
 
 
 @dataclass(frozen=True, eq=False)

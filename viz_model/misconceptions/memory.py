@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.cache import KVCache
 from viz_model.errors import VizError
 from viz_model.model import Model
+from viz_model.transformer.cache import KVCache
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import EditError
-from viz_model.evaluation import Loss, loss
-from viz_model.hooks import Edit, capture, edit
 from viz_model.model import Model
-from viz_model.position_schemes import under_scheme
+from viz_model.positions.schemes import under_scheme
+from viz_model.training.loss import Loss, loss
 from viz_model.transformer import TransformerConfig
+from viz_model.transformer.hooks import Edit, capture, edit
 
 PARTS = ("attention", "feed-forward", "positions", "residuals", "norms")
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from viz_model import costs
-from viz_model.attention import attention_weights, raw_scores
-from viz_model.cache import CacheView, KVCache
 from viz_model.errors import PromptError, VizError
-from viz_model.hooks import capture
-from viz_model.sampling import Sampled, Sampling
+from viz_model.model.sampling import Sampled, Sampling
+from viz_model.shapes import costs
+from viz_model.transformer.attention import attention_weights, raw_scores
+from viz_model.transformer.cache import CacheView, KVCache
+from viz_model.transformer.hooks import capture
 
 if TYPE_CHECKING:
     from viz_model.model import Model

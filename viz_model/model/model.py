@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from viz_model import masks
 from viz_model.errors import MaskError, PromptError
-from viz_model.generation import Step, generate
-from viz_model.hooks import capture, unwatched
-from viz_model.tokenizer import Tokenizer
-from viz_model.trace import Tokens, Trace
-from viz_model.transformer import EncoderDecoder, Transformer, TransformerConfig
+from viz_model.model.generation import Step, generate
+from viz_model.model.tokenizer import Tokenizer
+from viz_model.model.trace import Tokens, Trace
+from viz_model.transformer import EncoderDecoder, Transformer, TransformerConfig, masks
+from viz_model.transformer.hooks import capture, unwatched
 
 # Weights of all heads up to this size are kept as they were computed; above, heads are derived one by one.
 STORED_WEIGHTS_BYTES = 64 * 1024**2

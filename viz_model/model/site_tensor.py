@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.transformer.hooks import capture
 
 
 @torch.inference_mode()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.generation import Step
-from viz_model.sampling import Sampled
+from viz_model.model.generation import Step
+from viz_model.model.sampling import Sampled
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from viz_model.attention import Equation, attention_weights, mix, raw_scores, softmax_input
 from viz_model.errors import VizError
-from viz_model.layout import Layout
+from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
+from viz_model.transformer.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viz_model.errors import VizError
-from viz_model.hooks import Edit, edit
-from viz_model.measures import previous_token_share
+from viz_model.heads.measures import previous_token_share
 from viz_model.model import Model
-from viz_model.position_schemes import with_config
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.positions.schemes import with_config
 from viz_model.transformer import TransformerConfig
+from viz_model.transformer.hooks import Edit, edit
 from viz_model.transformer.positions import rotary_angles, rotate
 
 DIVIDED, LARGER_BASE = "divided positions", "larger base"

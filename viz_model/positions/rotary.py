@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import VizError
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
 from viz_model.transformer.positions import rotary_angles
 
 

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import ConfigError, VizError
-from viz_model.hooks import Edit, capture, edit
 from viz_model.model import Model
-from viz_model.position_tables import learned_table
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.positions.tables import learned_table
 from viz_model.transformer import TransformerConfig
 from viz_model.transformer.config import CHOICES
+from viz_model.transformer.hooks import Edit, capture, edit
 from viz_model.transformer.positions import rotary_angles, rotate, sinusoidal_table
 
 SCHEMES = CHOICES["position"]

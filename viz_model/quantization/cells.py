@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.quantization import QuantizedTensor
-from viz_model.quantized_matrix import BLOCK, NF4Blocks
+from viz_model.quantization.codes import BLOCK, NF4Blocks
+from viz_model.quantization.twin import QuantizedTensor
 
 BINS = 200
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viz_model.hooks import site
-from viz_model.quantized_matrix import INT8_LARGEST, Int8Rows, QuantizedMatrix
+from viz_model.quantization.codes import INT8_LARGEST, Int8Rows, QuantizedMatrix
+from viz_model.transformer.hooks import site
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.cache import KVCache
-from viz_model.hooks import capture
+from viz_model.flash.traffic import tiled_bytes, written_out_bytes
 from viz_model.model import Model
-from viz_model.quantization import Quantized, block_weights, source_weight_bytes, weight_bytes
-from viz_model.traffic import tiled_bytes, written_out_bytes
+from viz_model.quantization.twin import Quantized, block_weights, source_weight_bytes, weight_bytes
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture
 
 FAST_BYTES = 192 * 1024  # of each of an A100's processors: Dao et al. 2022, §2.1
 NUMBER_BYTES = 4

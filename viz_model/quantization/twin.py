@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import VizError
-from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.quantized_linear import DequantizingProduct, MixedInt8Product, is_linear, matrix_of
-from viz_model.quantized_matrix import Int8Rows, NF4Blocks, QuantizedMatrix
-from viz_model.sharing import sharing_copy
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.quantization.codes import Int8Rows, NF4Blocks, QuantizedMatrix
+from viz_model.quantization.products import DequantizingProduct, MixedInt8Product, is_linear, matrix_of
+from viz_model.transformer.hooks import capture
+from viz_model.transformer.sharing import sharing_copy
 
 INT8, LLM_INT8, NF4 = "int8", "LLM.int8", "NF4"
 SCHEMES = (INT8, LLM_INT8, NF4)

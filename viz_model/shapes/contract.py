@@ -7,7 +7,7 @@ a source of `source` tokens besides.
 
 from collections.abc import Mapping
 
-from viz_model.nodes import Maker, Node, sizes
+from viz_model.shapes.nodes import Maker, Node, sizes
 from viz_model.transformer import TransformerConfig
 
 __all__ = ["Node", "all_nodes", "block_nodes", "outer_nodes", "sizes"]

@@ -8,8 +8,8 @@ of the stream are left out: together they are below a hundredth of the matrix pr
 from collections.abc import Iterator
 from dataclasses import replace
 
-from viz_model.nodes import Node
-from viz_model.shapes import all_nodes
+from viz_model.shapes.contract import all_nodes
+from viz_model.shapes.nodes import Node
 from viz_model.transformer import TransformerConfig
 
 

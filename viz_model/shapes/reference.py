@@ -9,10 +9,10 @@ from math import prod
 
 import torch
 
-from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.nodes import local_name, sizes
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.shapes.nodes import local_name, sizes
+from viz_model.transformer.hooks import capture
 
 GROUPS = ("Into the stream", "Attention", "Feed-forward", "Out of the stream")
 

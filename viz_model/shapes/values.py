@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.hooks import capture
 from viz_model.model import Model
-from viz_model.nodes import Node
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
+from viz_model.shapes.nodes import Node
+from viz_model.transformer.hooks import capture
 
 PER_HEAD = ("raw", "scores", "weights")
 

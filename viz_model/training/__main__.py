@@ -12,8 +12,8 @@ import torch
 
 from viz_model.checkpoints import FOLDER, load, save
 from viz_model.errors import TrainingError, VizError
-from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import encode_books, split_books
 from viz_model.training.figures.report import HELD_OUT_FILE
 from viz_model.training.loop import SAVE_EVERY, Progress, Training

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 
 IGNORED = -100  # a target that the loss passes over
 

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from viz_model.checkpoints import FOLDER, catalogue
 from viz_model.errors import TrainingError
-from viz_model.evaluation import windows
 from viz_model.model import Model
 from viz_model.training.data import encode_books
 from viz_model.training.figures.report import books_of
+from viz_model.training.loss import windows
 
 WINDOWS, WINDOW = 4, 256  # so many stretches of so many tokens, evenly spread
 TALES = "tiny-gpt"  # whose held-out text is read by models that have none of their own

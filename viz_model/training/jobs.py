@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from viz_model.errors import TrainingError
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import LETTERS, encode_books
 from viz_model.training.live import Job
 from viz_model.training.recipe import INDUCTION, Recipe, Stage

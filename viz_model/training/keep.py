@@ -10,7 +10,7 @@ import torch
 
 from viz_model import checkpoints
 from viz_model.errors import TrainingError
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.figures.report import table
 from viz_model.training.live import LiveTraining
 from viz_model.training.loop import CURVE_FILE

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from viz_model.costs import parameters_by_part
 from viz_model.errors import TrainingError
-from viz_model.hooks import capture
+from viz_model.shapes.costs import parameters_by_part
 from viz_model.training.figures.repeats import measure_repeats, repeated_rows
 from viz_model.training.loop import Training
 from viz_model.training.recipe import Recipe
 from viz_model.transformer import Transformer
+from viz_model.transformer.hooks import capture
 
 MEASURED_ROWS = 16  # of random repeats, at every snapshot
 MOST_PARAMETERS, MOST_STEPS, MOST_SNAPSHOTS, MOST_SECONDS = 2_000_000, 5_000, 60, 900

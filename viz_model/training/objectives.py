@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viz_model.hooks import edit
 from viz_model.training.data import (
     IGNORED,
     LETTERS,
@@ -22,6 +21,7 @@ from viz_model.training.data import (
 from viz_model.training.dates import Pairs, date_batch
 from viz_model.training.recipe import Stage
 from viz_model.transformer import Transformer
+from viz_model.transformer.hooks import edit
 
 ECHO_ROWS, ECHO_LENGTH = 2, 64  # of the reminder that goes with every induction batch
 TINY = 1e-9  # keeps log(0) finite

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viz_model.cache import KVCache
 from viz_model.errors import PromptError, VizError
 from viz_model.model import Model
-from viz_model.trace import Trace
+from viz_model.model.trace import Trace
 from viz_model.training.data import IGNORED, hide
+from viz_model.transformer.cache import KVCache
 
 AT_ONCE = 64  # positions that are unembedded together: over a large vocabulary logits are dear
 

@@ -2,7 +2,7 @@
 
 import json
 
-from viz_model.tokenizer import WORDS, Tokenizer
+from viz_model.model.tokenizer import WORDS, Tokenizer
 
 
 def train_tokenizer(text: str, vocab_size: int) -> Tokenizer:

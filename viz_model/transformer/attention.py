@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viz_model.errors import MaskError
-from viz_model.hooks import site, wanted
+from viz_model.transformer.hooks import site, wanted
 
 
 @dataclass(frozen=True)

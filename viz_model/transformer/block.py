@@ -5,10 +5,10 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from viz_model.attention import attend
-from viz_model.cache import LayerCache
-from viz_model.hooks import site
+from viz_model.transformer.attention import attend
+from viz_model.transformer.cache import LayerCache
 from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.hooks import site
 from viz_model.transformer.positions import rotate
 
 ACTIVATIONS = {

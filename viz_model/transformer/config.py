@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from viz_model.errors import ConfigError
-from viz_model.layout import LAYOUTS, Layout
+from viz_model.transformer.layout import LAYOUTS, Layout
 
 CHOICES = {
     "layout": LAYOUTS,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from viz_model.cache import KVCache
 from viz_model.errors import VizError
+from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.stack import Stack
 from viz_model.transformer.transformer import ToLogits

@@ -57,7 +57,7 @@ class _Active:
     followers: tuple[Callable[[str], None], ...] = ()
 
 
-_active: ContextVar[_Active | None] = ContextVar("viz_model.hooks", default=None)
+_active: ContextVar[_Active | None] = ContextVar("viz_model.transformer.hooks", default=None)
 
 
 def site(name: str, tensor: Tensor) -> Tensor:

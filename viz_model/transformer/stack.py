@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor, nn
 
-from viz_model import masks
-from viz_model.cache import KVCache
 from viz_model.errors import VizError
-from viz_model.hooks import site
+from viz_model.transformer import masks
 from viz_model.transformer.block import Block, make_norm
+from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.hooks import site
 from viz_model.transformer.positions import rotary_angles, sinusoidal_table
 
 

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from viz_model import masks
-from viz_model.attention import Equation
-from viz_model.cache import KVCache
-from viz_model.hooks import site
+from viz_model.transformer import masks
+from viz_model.transformer.attention import Equation
+from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.hooks import site
 from viz_model.transformer.stack import Stack
 
 

@@ -12,7 +12,7 @@ import time
 
 import streamlit as st
 
-from viz_ui import text_in_address
+from viz_ui.frame import text_in_address
 
 # The browser paints nothing while messages keep coming, so the second run waits until the picture is on screen.
 PAINT_SECONDS = 0.15

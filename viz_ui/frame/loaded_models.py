@@ -7,11 +7,11 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.checkpoints import describe, fetched_folder
+from viz_model.checkpoints.shelf import Shelf
 from viz_model.fetching.fetcher import Fetcher, Fetching
 from viz_model.fetching.offers import OFFERS
-from viz_model.shelf import Shelf
-from viz_ui.state import bring_sidebar_along, choose, is_first_run
-from viz_ui.text import plain, size_words
+from viz_ui.frame.address import bring_sidebar_along, choose, is_first_run
+from viz_ui.look.text import plain, size_words
 
 BUNDLED = "tiny-gpt"
 REAL = "SmolLM2-135M-Instruct"  # what a first visitor is offered

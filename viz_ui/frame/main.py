@@ -5,9 +5,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from viz_ui.passes import Stopped
-from viz_ui.sidebar import draw_sidebar
-from viz_ui.state import draw_echo, note_widgets_drawn
+from viz_ui.frame.address import draw_echo, note_widgets_drawn
+from viz_ui.frame.passes import Stopped
+from viz_ui.frame.sidebar import draw_sidebar
 
 HERE = Path(__file__).parent
 
@@ -16,27 +16,33 @@ st.set_page_config(page_title="Visual attention explorer", page_icon=str(HERE / 
 
 st.html(HERE / "main.css")
 
-models = st.Page("../pages/models.py", title="Models", icon=":material/database:")
+
+def _page(name: str, title: str, icon: str, default: bool = False):
+    """The page in the folder pages/`name`; its name is its address."""
+    return st.Page(f"../../pages/{name}/page.py", title=title, icon=icon, url_path=name, default=default)
+
+
+models = _page("models", "Models", ":material/database:")
 page = st.navigation(
     {
         "Explore": [
-            st.Page("../pages/heads.py", title="Heads", icon=":material/grid_view:", default=True),
-            st.Page("../pages/inside_a_head.py", title="Inside a head", icon=":material/search:"),
-            st.Page("../pages/shapes.py", title="Shapes", icon=":material/schema:"),
-            st.Page("../pages/masks.py", title="Masks", icon=":material/grid_off:"),
-            st.Page("../pages/generate.py", title="Generate", icon=":material/play_circle:"),
+            _page("heads", "Heads", ":material/grid_view:", default=True),
+            _page("inside_a_head", "Inside a head", ":material/search:"),
+            _page("shapes", "Shapes", ":material/schema:"),
+            _page("masks", "Masks", ":material/grid_off:"),
+            _page("generate", "Generate", ":material/play_circle:"),
         ],
         "Understand": [
-            st.Page("../pages/positions.py", title="Positions", icon=":material/format_list_numbered:"),
-            st.Page("../pages/layouts.py", title="Layouts", icon=":material/view_week:"),
-            st.Page("../pages/training.py", title="Training", icon=":material/fitness_center:"),
-            st.Page("../pages/flash_attention.py", title="FlashAttention", icon=":material/bolt:"),
-            st.Page("../pages/quantization.py", title="Quantization", icon=":material/compress:"),
-            st.Page("../pages/misconceptions.py", title="Misconceptions", icon=":material/help:"),
+            _page("positions", "Positions", ":material/format_list_numbered:"),
+            _page("layouts", "Layouts", ":material/view_week:"),
+            _page("training", "Training", ":material/fitness_center:"),
+            _page("flash_attention", "FlashAttention", ":material/bolt:"),
+            _page("quantization", "Quantization", ":material/compress:"),
+            _page("misconceptions", "Misconceptions", ":material/help:"),
         ],
         "Look up": [
             models,
-            st.Page("../pages/shape_reference.py", title="Shape reference", icon=":material/table_chart:"),
+            _page("shape_reference", "Shape reference", ":material/table_chart:"),
         ],
     },
     position="top",

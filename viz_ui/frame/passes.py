@@ -8,9 +8,9 @@ from typing import TypeVar
 import streamlit as st
 
 import viz_model as vm
-from viz_model.hooks import follow
-from viz_ui.stoppable import Progress, stoppable
-from viz_ui.text import plain
+from viz_model.transformer.hooks import follow
+from viz_ui.frame.stoppable import Progress, stoppable
+from viz_ui.look.text import plain
 
 A_SECOND_OF_OPERATIONS = 20e9  # multiplications and additions, on two busy cores of a laptop
 POLL_SECONDS = 0.1

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 import viz_model as vm
-from viz_ui.state import bring_sidebar_along
-from viz_ui.text import plain, sentence
+from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.look.text import plain, sentence
 
 
 def choose_section(title: str, names: Sequence[str], *, key: str) -> str:

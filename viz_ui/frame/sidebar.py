@@ -5,11 +5,10 @@ from contextlib import suppress
 import streamlit as st
 
 import viz_model as vm
-from viz_model.masks import NAMES as MASKS
-from viz_model.masks import window_in
 from viz_model.model import MOST_WRITTEN
-from viz_ui.models import draw_fetch, load_model, model_names
-from viz_ui.state import (
+from viz_model.transformer.masks import NAMES as MASKS
+from viz_model.transformer.masks import window_in
+from viz_ui.frame.address import (
     EXAMPLES,
     FIRST_PROMPT,
     choose,
@@ -19,8 +18,9 @@ from viz_ui.state import (
     is_first_run,
     take_chosen,
 )
-from viz_ui.text import counted, labels, plain, sentence
-from viz_ui.view import View, traced
+from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
+from viz_ui.frame.view import View, traced
+from viz_ui.look.text import counted, labels, plain, sentence
 
 BARE = "at_the_bare_address"
 

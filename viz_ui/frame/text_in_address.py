@@ -3,7 +3,7 @@
 UTF-8, compressed with zlib, in base64: a page of English takes about half its letters.
 """
 
-from viz_model.address_letters import from_letters, to_letters
+from viz_model.masking.letters import from_letters, to_letters
 
 LONGEST = 2000  # characters; each has up to four bytes, which may not be compressible at all
 FORM = r"[A-Za-z0-9_-]{1,11000}"  # what such a text looks like

@@ -6,10 +6,10 @@ from functools import cached_property
 import streamlit as st
 
 import viz_model as vm
-from viz_ui.models import load_model
-from viz_ui.passes import kept_pass
-from viz_ui.state import NUMBERS, chosen_number
-from viz_ui.text import labels
+from viz_ui.frame.address import NUMBERS, chosen_number
+from viz_ui.frame.loaded_models import load_model
+from viz_ui.frame.passes import kept_pass
+from viz_ui.look.text import labels
 
 PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
 

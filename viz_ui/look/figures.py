@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.colours import diverging_lut, sequential_lut
+from viz_ui.look.colours import diverging_lut, sequential_lut
 
 Scale = Literal["sequential", "diverging"]
 Theme = Literal["light", "dark"]

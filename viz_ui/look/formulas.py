@@ -4,7 +4,7 @@ import re
 
 import streamlit as st
 
-from viz_ui.colours import ROLES
+from viz_ui.look.colours import ROLES
 
 _ROLE_OF = {"Q": "query", "K": "key", "V": "value", "A": "weights", "S": "scores"}
 

@@ -4,8 +4,8 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from viz_ui.colours import ROLES
-from viz_ui.figures import CLEAR
+from viz_ui.look.colours import ROLES
+from viz_ui.look.figures import CLEAR
 
 HUES = ("query", "value", "key", "stream", "scores")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from viz_model.arithmetic import CellArithmetic, cell_arithmetic
-from viz_ui.formulas import coloured
-from viz_ui.text import number, plain
-from viz_ui.view import View
+from viz_model.heads.arithmetic import CellArithmetic, cell_arithmetic
+from viz_ui.frame.view import View
+from viz_ui.look.formulas import coloured
+from viz_ui.look.text import number, plain
 
 
 def draw_arithmetic(view: View, *, products_open: bool = False) -> None:

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from viz_ui.components.save_picture import save_picture
-from viz_ui.figures import CLEAR, Scale, Theme, matrix_figure
+from viz_ui.look.figures import CLEAR, Scale, Theme, matrix_figure
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 CHART = "matrix_dialog_chart"
@@ -88,7 +88,7 @@ def matrix_dialog(
     callback is told of the event, let it leave a note in the session state that the run takes out (`pop`).
     The next run then does not open it again. Closing it runs nothing.
 
-    The first nine arguments and `allowed` are those of `viz_ui.figures.matrix_figure`. The table (CSV) holds
+    The first nine arguments and `allowed` are those of `viz_ui.look.figures.matrix_figure`. The table (CSV) holds
     `values` as they are, masked cells too: give scores after the mask to have -inf there.
     file_name: without its ending, such as "tiny-gpt_layer2_head5_weights".
     head_arrays: gives the arrays of the whole head for an NPZ file named `head_file_name`, with a text

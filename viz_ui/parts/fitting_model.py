@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import streamlit as st
 
 import viz_model as vm
-from viz_model.layout import Layout
-from viz_model.position_schemes import under_scheme
-from viz_ui.models import load_model
-from viz_ui.text import labels, plain
-from viz_ui.view import View
+from viz_model.positions.schemes import under_scheme
+from viz_model.transformer.layout import Layout
+from viz_ui.frame.loaded_models import load_model
+from viz_ui.frame.view import View
+from viz_ui.look.text import labels, plain
 
 NAMES = {"none": "none", "sinusoidal": "sinusoidal", "learned": "learned", "rotary": "RoPE"}
 

@@ -4,9 +4,9 @@ import pandas as pd
 import streamlit as st
 from torch import Tensor
 
-from viz_model.comparison import compare_next_tokens
-from viz_ui.text import number, plain, shown
-from viz_ui.view import View
+from viz_model.heads.comparison import compare_next_tokens
+from viz_ui.frame.view import View
+from viz_ui.look.text import number, plain, shown
 
 
 def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str, str], place: str) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import streamlit as st
 
-from viz_ui.components.panel_items import Matrix, with_ends
-from viz_ui.export import matrix_dialog
-from viz_ui.view import View
+from viz_ui.components.panels.panel_items import Matrix, with_ends
+from viz_ui.frame.view import View
+from viz_ui.parts.export import matrix_dialog
 
 _NOTE = "matrix_to_open"
 

@@ -12,9 +12,9 @@ import streamlit as st
 
 import viz_model as vm
 from viz_ui.components.panels import Matrix
-from viz_ui.state import choose_cell
-from viz_ui.text import plain
-from viz_ui.view import View
+from viz_ui.frame.address import choose_cell
+from viz_ui.frame.view import View
+from viz_ui.look.text import plain
 
 HIDING = ("shown", "hidden", "renormalised")
 MOST_NAMED = 6  # tokens, in the note

@@ -8,15 +8,15 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.bundled import attentions, queries_keys_values
-from tests.opened import opened
 from tests.pages.test_pages import PROMPTS, at, ids
-from tests.received import received_tiles
-from tests.viz_model.models import make_model, small_config
-from tests.viz_model.published_attention import algorithm_0, algorithm_1_of_2022, algorithm_1_of_2023
+from tests.support.app import opened
+from tests.support.blobs import received_tiles
+from tests.support.published_attention import algorithm_0, algorithm_1_of_2022, algorithm_1_of_2023
+from tests.support.small_models import make_model, small_config
+from tests.support.transformers_tiny_gpt import attentions, queries_keys_values
 from viz_model.checkpoints import save
-from viz_model.tokenizer import Tokenizer
-from viz_ui.components.packing import unpack
+from viz_model.model.tokenizer import Tokenizer
+from viz_ui.components.shared.packing import unpack
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD = 1, 1

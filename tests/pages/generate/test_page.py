@@ -7,12 +7,12 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.bundled import attentions, gpt2, queries_keys_values
-from tests.opened import MAIN, opened
 from tests.pages.test_pages import PROMPTS, at, ids
-from tests.received import received_generation
-from tests.viz_model.plain_sampler import plain_draw, plain_sampler
-from viz_ui.components.packing import unpack
+from tests.support.app import MAIN, opened, switch_page
+from tests.support.blobs import received_generation
+from tests.support.plain_sampler import plain_draw, plain_sampler
+from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
+from viz_ui.components.shared.packing import unpack
 
 PROMPT = "The queen gave the girl a ring."
 
@@ -56,7 +56,7 @@ def test_a_prompt_that_cannot_be_read_gets_a_sentence(prompt, sentence):
     for name, value in at(prompt=prompt).items():
         test.query_params[name] = value
     test.run()
-    test.switch_page("../pages/generate.py").run()
+    switch_page(test, "generate").run()
     assert not test.exception
     assert sentence in test.info[0].value
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import viz_model as vm
-from tests.bundled import attentions, gpt2, queries_keys_values
-from tests.properties import examples
-from tests.received import received_generation
-from viz_model.sampling import Sampling
+from pages.generate.run import Run, read_branches, write_branches
+from tests.support.blobs import received_generation
+from tests.support.properties import examples
+from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
+from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import checked, pack_generation
-from viz_ui.generation import Run, read_branches, write_branches
-from viz_ui.text import labels
+from viz_ui.look.text import labels
 
 MODEL, PROMPT = vm.load("tiny-gpt"), "The queen gave the girl a ring."
 SAMPLING = Sampling(0.9, 30, 0.9, 3)

@@ -7,11 +7,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.viz_model.test_measures import loops
-from viz_ui import drawn
-from viz_ui.hidden_tokens import shown_tokens
-from viz_ui.overview import _pictures_of_layer
-from viz_ui.pooling import of_all_layers, thumbnails
+from pages.heads import head_values
+from pages.heads.grid import _pictures_of_layer
+from tests.viz_model.heads.test_measures import loops
+from viz_ui.look.thumbnails import of_all_layers, thumbnails
+from viz_ui.parts.special_tokens import shown_tokens
 
 PROMPT = "The queen gave the girl a ring, and she thanked her. " * 4
 
@@ -20,9 +20,9 @@ def page(name, stored_weights_bytes):
     import streamlit as st
 
     import viz_model as vm
-    from tests.viz_ui.test_overview import PROMPT
-    from viz_ui.overview import grid_pictures, measured
-    from viz_ui.view import View
+    from pages.heads.grid import grid_pictures, measured
+    from tests.pages.heads.test_grid import PROMPT
+    from viz_ui.frame.view import View
 
     model = vm.load("tiny-gpt")
     trace = model.trace(PROMPT, stored_weights_bytes=stored_weights_bytes)
@@ -37,16 +37,16 @@ def written_out(matrix, allowed, low, high):
 
 
 @pytest.mark.parametrize("stored_weights_bytes", [0, 1 << 30])
-@pytest.mark.parametrize("name", list(drawn.DRAWN))
+@pytest.mark.parametrize("name", list(head_values.DRAWN))
 def test_pictures_and_numbers_of_all_heads_are_those_of_each_head(name, stored_weights_bytes):
     state = AppTest.from_function(page, args=(name, stored_weights_bytes)).run().session_state
-    trace, kind = vm.load("tiny-gpt").trace(PROMPT), drawn.DRAWN[name]
+    trace, kind = vm.load("tiny-gpt").trace(PROMPT), head_values.DRAWN[name]
     mask = np.tri(trace.length, dtype=bool) if kind.masked else None
     for full, (small, seen) in state.pictures.items():
         assert small.shape == (4, 8, 32, 32)
         assert (seen is None) == (mask is None)
         for layer, head in np.ndindex(4, 8):
-            matrix = drawn.values(trace, name, layer, head)
+            matrix = head_values.values(trace, name, layer, head)
             largest = 1.0 if full else np.abs(matrix[np.isfinite(matrix)]).max()
             low = 0 if kind.scale == "sequential" else -largest
             difference = small[layer, head].astype(int) - written_out(matrix, mask, low, largest)
@@ -62,7 +62,7 @@ def test_a_long_prompt_holds_one_matrix_at_a_time():
     def peak(stored_weights_bytes):
         trace = model.trace([*range(256)], stored_weights_bytes=stored_weights_bytes)
         tracemalloc.start()
-        _pictures_of_layer(trace, shown_tokens(model, trace, "shown"), drawn.WEIGHTS, True, 0)
+        _pictures_of_layer(trace, shown_tokens(model, trace, "shown"), head_values.WEIGHTS, True, 0)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

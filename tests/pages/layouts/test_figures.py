@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from viz_ui.depth_figure import depth_figure
-from viz_ui.guess_figure import guess_figure
+from pages.layouts.blanks_figure import guess_figure
+from pages.layouts.depth_figure import depth_figure
 
 
 def test_a_line_for_each_token_and_their_mean():

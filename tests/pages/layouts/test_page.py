@@ -12,13 +12,13 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests import translated
-from tests.bundled import attentions, gpt2
-from tests.opened import opened
 from tests.pages.test_pages import at
-from tests.received import opened_large, received
+from tests.support import torch_tiny_seq2seq as translated
+from tests.support.app import opened
+from tests.support.blobs import opened_large, received
+from tests.support.transformers_tiny_gpt import attentions, gpt2
 from viz_model.training.dates import split_days
-from viz_ui.components.packing import unpack
+from viz_ui.components.shared.packing import unpack
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 SECTIONS = ("Side by side", "Norms through depth", "Cross-attention", "Fill in the blank")

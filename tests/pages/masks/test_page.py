@@ -13,12 +13,12 @@ from streamlit.testing.v1 import AppTest
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.bundled import gpt2, queries_keys_values
-from tests.opened import opened
 from tests.pages.test_pages import PROMPTS, at, ids
-from tests.received import opened_large, received
-from viz_model.drawn_masks import encode_mask
-from viz_ui.components.packing import unpack
+from tests.support.app import opened
+from tests.support.blobs import opened_large, received
+from tests.support.transformers_tiny_gpt import gpt2, queries_keys_values
+from viz_model.masking.drawn import encode_mask
+from viz_ui.components.shared.packing import unpack
 
 PROMPT, LAYER, HEAD, QUERY = "The queen gave the girl a ring, and she thanked her.", 2, 5, 9
 T = len(ids(PROMPT))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viz_ui.misconceptions.bars import WIDEST_NAME, bars_figure
+from pages.misconceptions.bars import WIDEST_NAME, bars_figure
 
 MEASURES = ["previous token", "after an earlier copy", "feed-forward <b>"]
 

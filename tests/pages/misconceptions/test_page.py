@@ -11,12 +11,12 @@ from streamlit.testing.v1 import AppTest
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.bundled import attentions
-from tests.opened import MAIN, opened
-from tests.received import received
-from viz_model.evaluation import Loss
-from viz_ui.components.packing import unpack
-from viz_ui.misconceptions.whole import WHOLE, answer
+from pages.misconceptions.whole import WHOLE, answer
+from tests.support.app import MAIN, opened, switch_page
+from tests.support.blobs import received
+from tests.support.transformers_tiny_gpt import attentions
+from viz_model.training.loss import Loss
+from viz_ui.components.shared.packing import unpack
 
 PROMPT = "Once upon a time there was a king."
 GUESS = {"Lengths": "lengths", "The whole": "the_whole", "Memory": "memory", "Equations": "equations"}
@@ -162,6 +162,6 @@ def test_an_empty_choice_in_the_address_is_none(name, where):
         test.query_params[key] = value
     test.run()
     if where != "heads":
-        test.switch_page(f"../pages/{where}.py").run()
+        switch_page(test, where).run()
     assert not test.exception, test.exception
     assert not any("None" in info.value for info in test.info)

@@ -9,17 +9,17 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from tests.opened import MAIN, opened
 from tests.pages.test_pages import at
-from tests.viz_model.fetching import servers
-from tests.viz_model.models import make_model, small_config
-from tests.viz_model.tokenizers import small_tokenizer
+from tests.support import servers
+from tests.support.app import MAIN, opened, switch_page
+from tests.support.small_models import make_model, small_config
+from tests.support.small_tokenizers import small_tokenizer
 from viz_model import fetching, memory
 from viz_model.checkpoints import save
 from viz_model.fetching import Source
-from viz_ui.components.packing import unpack
-from viz_ui.models import REAL, fetcher, shelf
-from viz_ui.text import plain
+from viz_ui.components.shared.packing import unpack
+from viz_ui.frame.loaded_models import REAL, fetcher, shelf
+from viz_ui.look.text import plain
 
 TOKENIZER = small_tokenizer()
 CONFIG = small_config(vocab_size=TOKENIZER.vocab_size)
@@ -181,7 +181,7 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     test = AppTest.from_file(MAIN, default_timeout=60).run()
     test.sidebar.button(key="fetch_real").click().run()
     wait_until(lambda: fetcher().latest.progress.done > 0)
-    test.switch_page("../pages/models.py").run()  # it goes on on another page
+    switch_page(test, "models").run()  # it goes on on another page
     [progress] = test.sidebar.get("progress")
     assert "downloading: " in progress.proto.text
     assert 0 < progress.proto.value <= 100

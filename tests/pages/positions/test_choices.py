@@ -2,10 +2,10 @@
 
 import pytest
 
+from pages.positions.where_they_enter import merged
+from pages.positions.word_order import read_order
 from viz_ui.components.rotary_pairs import Moved, Reach, checked_move
-from viz_ui.components.token_order import checked_order
-from viz_ui.where_positions_enter import merged
-from viz_ui.word_order import read_order
+from viz_ui.components.tokens.token_order import checked_order
 
 REACH = Reach(least=0, most=100, furthest=50)
 

@@ -12,14 +12,14 @@ from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.bundled import FOLDER, attentions, gpt2
-from tests.opened import opened
 from tests.pages.test_pages import at, ids
-from tests.received import opened_large, received
-from tests.viz_model.models import VOCABULARY, small_model
+from tests.support.app import opened
+from tests.support.blobs import opened_large, received
+from tests.support.small_models import VOCABULARY, small_model
+from tests.support.transformers_tiny_gpt import FOLDER, attentions, gpt2
 from viz_model import checkpoints
-from viz_model.tokenizer import Tokenizer
-from viz_ui.components.packing import unpack
+from viz_model.model.tokenizer import Tokenizer
+from viz_ui.components.shared.packing import unpack
 
 PROMPT, LAYER, HEAD, QUERY = "The queen gave the girl a ring, and she thanked her.", 2, 6, 9
 T = len(ids(PROMPT))

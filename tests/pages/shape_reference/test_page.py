@@ -5,7 +5,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from tests.opened import opened
+from tests.support.app import opened
 
 
 def page(**address: str) -> AppTest:

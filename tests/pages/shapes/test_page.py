@@ -11,13 +11,13 @@ from streamlit.testing.v1 import AppTest
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import viz_model as vm
-from tests.bundled import gpt2
-from tests.opened import opened
 from tests.pages.test_pages import at, ids, panels_blob
-from tests.received import opened_large, received
-from viz_model.presets import PRESETS
-from viz_model.shapes import all_nodes
-from viz_ui.components.packing import unpack
+from tests.support.app import opened
+from tests.support.blobs import opened_large, received
+from tests.support.transformers_tiny_gpt import gpt2
+from viz_model.shapes.contract import all_nodes
+from viz_model.shapes.presets import PRESETS
+from viz_ui.components.shared.packing import unpack
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 ANY = {"shapes": "a model of any size"}

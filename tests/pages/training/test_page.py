@@ -10,15 +10,15 @@ import torch
 from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
-from tests.bundled import gpt2
-from tests.opened import opened
+from pages.training import live
 from tests.pages.test_pages import PROMPTS, at, ids
-from tests.received import received
+from tests.support.app import opened
+from tests.support.blobs import received
+from tests.support.transformers_tiny_gpt import gpt2
 from viz_model import checkpoints
 from viz_model.training.jobs import Size, repeats_job
 from viz_model.training.live import train
-from viz_ui import live_training
-from viz_ui.components.packing import unpack
+from viz_ui.components.shared.packing import unpack
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 ROW = "abcdefabcdef"
@@ -44,8 +44,8 @@ def told(test: AppTest) -> str:
 def desk(monkeypatch):
     """A server of its own for live trainings, which ends what it began."""
     st.cache_resource.clear()
-    yield live_training.trainings()
-    for training in live_training.trainings()._running:
+    yield live.trainings()
+    for training in live.trainings()._running:
         training.stop()
     st.cache_resource.clear()
 

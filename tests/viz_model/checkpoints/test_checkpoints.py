@@ -11,14 +11,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import viz_model as vm
-from tests.sources import ROOT
-from tests.viz_model.models import make_model, random_ids, small_config, small_model
-from tests.viz_model.tokenizers import small_tokenizer
+from tests.support.small_models import make_model, random_ids, small_config, small_model
+from tests.support.small_tokenizers import small_tokenizer
+from tests.support.sources import ROOT
 from viz_model import checkpoints
 from viz_model.checkpoints import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, files, load, save
 from viz_model.errors import CheckpointError
 from viz_model.fetching import OFFERS
-from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
 
 TOKENIZER = small_tokenizer()
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from viz_model import checkpoints
-from viz_model.compared import COMPARED_FILE, Compared, read_compared
+from viz_model.checkpoints.compared import COMPARED_FILE, Compared, read_compared
 
 TOLD = {"date": "2026-01-02", "largest_difference": 1.5e-6, "cases": 12, "transformers": "5.24.0"}
 

@@ -7,9 +7,9 @@ import weakref
 import pytest
 
 import viz_model as vm
-from tests.viz_model.models import make_model, small_config
+from tests.support.small_models import make_model, small_config
+from viz_model.checkpoints.shelf import Shelf
 from viz_model.model import Model
-from viz_model.shelf import Shelf
 
 
 class Loader:

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.viz_model.fetching import servers
+from tests.support import servers
 from viz_model.fetching import OFFERS
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.viz_model.fetching.servers import NAME
+from tests.support.servers import NAME
 from viz_model.errors import FetchError
 from viz_model.fetching.fetcher import Fetcher
 

@@ -14,8 +14,8 @@ import pytest
 from filelock import FileLock
 
 import viz_model as vm
-from tests.viz_model.fetching.servers import FOLDER, NAME, wheel
-from tests.viz_model.models import small_config
+from tests.support.servers import FOLDER, NAME, wheel
+from tests.support.small_models import small_config
 from viz_model.errors import CheckpointError, FetchError, FetchStopped
 from viz_model.fetching import SCRATCH, fetch, remove
 from viz_model.fetching import process as processes

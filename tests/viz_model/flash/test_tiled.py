@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tests.properties import examples
-from tests.viz_model.published_attention import algorithm_1_of_2022, algorithm_1_of_2023
+from tests.support.properties import examples
+from tests.support.published_attention import algorithm_1_of_2022, algorithm_1_of_2023
 from viz_model.errors import VizError
-from viz_model.tiled import OneHead, agreement, n_tiles, tiled_attention
-from viz_model.traffic import KEYS_OUTSIDE, ORDERS, QUERIES_OUTSIDE, tiled
+from viz_model.flash.tiled import OneHead, agreement, n_tiles, tiled_attention
+from viz_model.flash.traffic import KEYS_OUTSIDE, ORDERS, QUERIES_OUTSIDE, tiled
 
 SIZE = st.integers(1, 13)
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from viz_model.attention_timing import (
+from viz_model.errors import VizError
+from viz_model.flash.measuring import Bench
+from viz_model.flash.timing import (
     Shapes,
     fused_attention,
     machine,
@@ -14,8 +16,6 @@ from viz_model.attention_timing import (
     timings,
     written_out_attention,
 )
-from viz_model.errors import VizError
-from viz_model.measuring import Bench
 
 MEGABYTE = 250_000  # float32 numbers
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from tests.viz_model.published_attention import algorithm_0, algorithm_1_of_2022, algorithm_1_of_2023
+from tests.support.properties import examples
+from tests.support.published_attention import algorithm_0, algorithm_1_of_2022, algorithm_1_of_2023
 from viz_model.errors import VizError
-from viz_model.traffic import (
+from viz_model.flash.traffic import (
     KEYS_OUTSIDE,
     QUERIES_OUTSIDE,
     matrix_flops,

@@ -7,8 +7,9 @@ from scipy.special import log_softmax, softmax
 from scipy.stats import entropy
 
 import viz_model as vm
-from tests.bundled import gpt2
-from viz_model.comparison import (
+from tests.support.transformers_tiny_gpt import gpt2
+from viz_model.errors import PromptError, VizError
+from viz_model.heads.comparison import (
     compare_next_tokens,
     likely_tokens,
     predicts,
@@ -17,7 +18,6 @@ from viz_model.comparison import (
     stream_change,
     with_token,
 )
-from viz_model.errors import PromptError, VizError
 
 PROMPT, POSITION = "The queen gave the girl a ring, and she thanked her.", 5
 

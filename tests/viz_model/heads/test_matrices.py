@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import random_ids, small_model
-from viz_model.head_matrices import KEY, OUTPUT, POSITIONS, QUERY, VALUE, head_matrices
-from viz_model.hooks import capture, edit
+from tests.support.small_models import random_ids, small_model
+from viz_model.heads.matrices import KEY, OUTPUT, POSITIONS, QUERY, VALUE, head_matrices
+from viz_model.transformer.hooks import capture, edit
 
 
 def state_of(model):

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
-from tests.properties import examples
-from tests.viz_model.models import random_ids, small_model
+from tests.support.properties import examples
+from tests.support.small_models import random_ids, small_model
 from viz_model.errors import VizError
-from viz_model.measures import (
+from viz_model.heads.measures import (
     HEAD_MEASURES,
     entropy,
     head_measures,

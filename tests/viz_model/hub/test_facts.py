@@ -8,7 +8,7 @@ import pytest
 
 import viz_model as vm
 from tests.reference.families import FAMILIES, save_small
-from tests.sources import ROOT
+from tests.support.sources import ROOT
 from viz_model.hub import is_hub, read_facts
 
 SAID_BEFORE = ("family", "layout", "n_layers", "n_encoder_layers", "n_heads", "n_kv_heads", "d_model", "d_head", "d_ff",

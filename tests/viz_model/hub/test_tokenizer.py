@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from tests.properties import examples
+from tests.support.properties import examples
 from viz_model.errors import PromptError
 from viz_model.hub.tokenizer import HubTokenizer
 

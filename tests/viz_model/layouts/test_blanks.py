@@ -6,11 +6,11 @@ import torch
 from scipy.special import softmax
 
 import viz_model as vm
-from tests.viz_model.models import small_model
-from tests.viz_model.tokenizers import ranks
-from viz_model.blanks import ROWS, blank_bits, compare_guesses, with_blank
+from tests.support.small_models import small_model
+from tests.support.small_tokenizers import ranks
+from viz_model.layouts.blanks import ROWS, blank_bits, compare_guesses, with_blank
 from viz_model.model import Model
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer(ranks(b"th", b"the"), with_mask=True)
 BERT = Model("bert", small_model(layout="encoder-only", vocab_size=TOKENIZER.vocab_size), TOKENIZER)

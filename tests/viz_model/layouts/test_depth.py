@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.bundled import HEADS, LAYERS, WIDTH, gpt2
-from tests.viz_model.models import small_model
-from viz_model.depth import next_token_bits, stream_lengths, with_norms_placed
+from tests.support.small_models import small_model
+from tests.support.transformers_tiny_gpt import HEADS, LAYERS, WIDTH, gpt2
+from viz_model.layouts.depth import next_token_bits, stream_lengths, with_norms_placed
 from viz_model.model import Model
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from viz_model.drawn_masks import encode_mask
 from viz_model.errors import MaskError
-from viz_model.mask_choice import (
+from viz_model.masking.choice import (
     KINDS,
     MaskChoice,
     blind_queries,
@@ -14,6 +13,7 @@ from viz_model.mask_choice import (
     parse_positions,
     position_words,
 )
+from viz_model.masking.drawn import encode_mask
 
 CAUSAL, ALL = np.tri(6, dtype=bool), np.ones((6, 6), dtype=bool)
 

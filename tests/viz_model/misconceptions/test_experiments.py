@@ -8,14 +8,14 @@ from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import viz_model as vm
-from tests.viz_model.models import small_model
-from tests.viz_model.tokenizers import small_tokenizer
+from tests.support.small_models import small_model
+from tests.support.small_tokenizers import small_tokenizer
 from viz_model.errors import PromptError, VizError
 from viz_model.misconceptions.concept import pattern_scores, scores_over_texts
 from viz_model.misconceptions.equations import through_one_equation
 from viz_model.misconceptions.lengths import SIDES, padded_batch
 from viz_model.misconceptions.memory import what_is_kept
-from viz_model.misconceptions.switched_off import PARTS, loss_without, switchable
+from viz_model.misconceptions.whole import PARTS, loss_without, switchable
 from viz_model.model import Model
 
 TOKENIZER = small_tokenizer()

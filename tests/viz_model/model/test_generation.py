@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import small_model
-from tests.viz_model.plain_sampler import plain_draw, plain_sampler
-from tests.viz_model.tokenizers import small_tokenizer
+from tests.support.plain_sampler import plain_draw, plain_sampler
+from tests.support.small_models import small_model
+from tests.support.small_tokenizers import small_tokenizer
 from viz_model.errors import PromptError, VizError
 from viz_model.model import Model
 

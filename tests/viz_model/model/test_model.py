@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from tests.viz_model.models import CONTEXT, VOCABULARY, random_ids, small_model
-from tests.viz_model.tokenizers import small_tokenizer
+from tests.support.properties import examples
+from tests.support.small_models import CONTEXT, VOCABULARY, random_ids, small_model
+from tests.support.small_tokenizers import small_tokenizer
 from viz_model.errors import MaskError, PromptError
 from viz_model.model import Model
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from tests.properties import examples
-from tests.viz_model.plain_sampler import likeliest_first, plain_draw, plain_sampler
-from viz_model.sampling import Sampled, Sampling
+from tests.support.plain_sampler import likeliest_first, plain_draw, plain_sampler
+from tests.support.properties import examples
+from viz_model.model.sampling import Sampled, Sampling
 
 
 def sampled(logits, temperature=1.0, top_k=None, top_p=1.0, draw=0.5):

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import viz_model as vm
-from tests.bundled import gpt2
-from tests.viz_model.models import small_model
+from tests.support.small_models import small_model
+from tests.support.transformers_tiny_gpt import gpt2
 from viz_model.model import Model
-from viz_model.sites import site_tensor
+from viz_model.model.site_tensor import site_tensor
 
 PROMPT = "The queen gave the girl a ring."
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import viz_model as vm
-from tests.bundled import attentions
-from tests.viz_model.plain_sampler import likeliest_first, plain_sampler
-from viz_model.steps import assembled_weights, span, stages
+from tests.support.plain_sampler import likeliest_first, plain_sampler
+from tests.support.transformers_tiny_gpt import attentions
+from viz_model.model.stages import assembled_weights, span, stages
 
 PROMPT = "The queen gave the girl a ring."
 CHOICES = {"temperature": 1.1, "top_k": 25, "top_p": 0.8}

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer as RustTokenizer
 from tokenizers import decoders, pre_tokenizers
 from tokenizers.models import BPE
 
-from tests.properties import examples
-from tests.sources import ROOT
-from tests.viz_model.tokenizers import WORDS, ranks, small_tokenizer, story
+from tests.support.properties import examples
+from tests.support.small_tokenizers import WORDS, ranks, small_tokenizer, story
+from tests.support.sources import ROOT
 from viz_model.errors import CheckpointError, PromptError
-from viz_model.tokenizer import END_OF_TEXT, FILE_NAME, Tokenizer
+from viz_model.model.tokenizer import END_OF_TEXT, FILE_NAME, Tokenizer
 from viz_model.training.tokenizer import byte_of_letter, train_tokenizer
 
 BUNDLED = Tokenizer.load(ROOT / "checkpoints" / "tiny-gpt")

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tests.properties import examples
 from tests.reference.written_out import attention
-from tests.viz_model.models import configs, make_model, random_ids, randomise, small_config, small_model
+from tests.support.properties import examples
+from tests.support.small_models import configs, make_model, random_ids, randomise, small_config, small_model
 from viz_model.errors import VizError
-from viz_model.hooks import capture
 from viz_model.model import Model
 from viz_model.transformer import Transformer
+from viz_model.transformer.hooks import capture
 
 IDS = random_ids(11).tolist()
 

@@ -7,8 +7,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import viz_model as vm
 from tests.reference.name_maps import llama_config, llama_weights, loaded
-from tests.viz_model.models import CONTEXT, random_ids, randomise, small_model
-from viz_model.trained_length import (
+from tests.support.small_models import CONTEXT, random_ids, randomise, small_model
+from viz_model.positions.beyond_trained_length import (
     DIVIDED,
     LARGER_BASE,
     binned,

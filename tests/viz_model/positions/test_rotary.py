@@ -8,8 +8,8 @@ from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 
 import viz_model as vm
-from tests.viz_model.models import random_ids, small_model
-from viz_model.rotary import new_angles, pair_products, rotary_pairs, scores_by_distance
+from tests.support.small_models import random_ids, small_model
+from viz_model.positions.rotary import new_angles, pair_products, rotary_pairs, scores_by_distance
 
 LAYER, HEAD, QUERY, KEY = 1, 3, 7, 2
 WIDTH, BASE = 6, 10000.0

@@ -9,10 +9,10 @@ from transformers import LlamaConfig
 from transformers.models.llama import modeling_llama
 
 import viz_model as vm
-from tests.bundled import gpt2
 from tests.reference.written_out import rotated
-from tests.viz_model.models import CONTEXT, random_ids, small_model
-from viz_model.position_schemes import (
+from tests.support.small_models import CONTEXT, random_ids, small_model
+from tests.support.transformers_tiny_gpt import gpt2
+from viz_model.positions.schemes import (
     change_order,
     moved_on,
     possible_schemes,

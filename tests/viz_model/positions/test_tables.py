@@ -7,9 +7,9 @@ from scipy.spatial.distance import cdist
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 import viz_model as vm
-from tests.bundled import FOLDER
-from tests.viz_model.models import small_model
-from viz_model.position_tables import cosines, cosines_by_distance, learned_table
+from tests.support.small_models import small_model
+from tests.support.transformers_tiny_gpt import FOLDER
+from viz_model.positions.tables import cosines, cosines_by_distance, learned_table
 from viz_model.transformer.positions import sinusoidal_table
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from tests.properties import examples
-from viz_model.quantization import Place, QuantizedTensor
-from viz_model.quantized_cells import level_counts, quantized_cell
-from viz_model.quantized_matrix import NF4_LEVELS, Int8Rows, NF4Blocks, float8_levels
+from tests.support.properties import examples
+from viz_model.quantization.cells import level_counts, quantized_cell
+from viz_model.quantization.codes import NF4_LEVELS, Int8Rows, NF4Blocks, float8_levels
+from viz_model.quantization.twin import Place, QuantizedTensor
 
 SIZES = st.tuples(st.integers(1, 9), st.integers(1, 150))
 

@@ -4,18 +4,18 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests import two_stacks
 from tests.reference.name_maps import loaded, marian_config, marian_weights
-from tests.two_stacks import START, ids, marian
-from tests.viz_model.models import random_ids, small_model
-from viz_model import costs
-from viz_model.cache import KVCache
-from viz_model.hooks import capture
+from tests.support import two_stack_models as two_stacks
+from tests.support.small_models import random_ids, small_model
+from tests.support.two_stack_models import START, ids, marian
+from viz_model.flash.traffic import tiled_bytes, written_out_bytes
 from viz_model.model import Model
-from viz_model.quantization import NF4, Choice, quantize
-from viz_model.savings import PLAIN, Way, compare_ways
-from viz_model.tokenizer import Tokenizer
-from viz_model.traffic import tiled_bytes, written_out_bytes
+from viz_model.model.tokenizer import Tokenizer
+from viz_model.quantization.savings import PLAIN, Way, compare_ways
+from viz_model.quantization.twin import NF4, Choice, quantize
+from viz_model.shapes import costs
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture
 
 IDS, NEW = tuple(random_ids(7, seed=2).tolist()), 4
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import make_model, random_ids, small_model
-from viz_model.comparison import weight_changes
+from tests.support.small_models import make_model, random_ids, small_model
 from viz_model.errors import VizError
+from viz_model.heads.comparison import weight_changes
 from viz_model.model import Model
-from viz_model.quantization import (
+from viz_model.quantization.twin import (
     INT8,
     LLM_INT8,
     NF4,

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.bundled import gpt2
-from tests.properties import examples
-from tests.viz_model.models import configs, expected_sites, make_model, random_ids, small_model
-from viz_model import costs
-from viz_model.hooks import capture
-from viz_model.node_values import NodeValues, node_tensor, statistics
-from viz_model.shapes import all_nodes, sizes
+from tests.support.properties import examples
+from tests.support.small_models import configs, expected_sites, make_model, random_ids, small_model
+from tests.support.transformers_tiny_gpt import gpt2
+from viz_model.shapes import costs
+from viz_model.shapes.contract import all_nodes, sizes
+from viz_model.shapes.values import NodeValues, node_tensor, statistics
 from viz_model.transformer.config import CHOICES
+from viz_model.transformer.hooks import capture
 from viz_model.transformer.positions import rotary_angles, rotate
 
 WITHOUT_A_SITE = ("ids", "attn.joined", "cross.joined", "memory")

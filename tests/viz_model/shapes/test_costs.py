@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.properties import examples
-from tests.viz_model.models import configs, make_model, random_ids
-from viz_model import costs
-from viz_model.cache import KVCache
-from viz_model.hooks import capture
+from tests.support.properties import examples
+from tests.support.small_models import configs, make_model, random_ids
+from viz_model.shapes import costs
 from viz_model.transformer import TransformerConfig
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture
 
 
 def counted(run):

@@ -14,14 +14,14 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from tests.properties import examples
 from tests.reference.name_maps import gpt2_config, llama_config
-from tests.viz_model.models import configs, make_model, random_ids
-from viz_model import costs
+from tests.support.properties import examples
+from tests.support.small_models import configs, make_model, random_ids
 from viz_model.errors import ConfigError
-from viz_model.hooks import capture
-from viz_model.presets import PRESETS, fitting_heads, resized
+from viz_model.shapes import costs
+from viz_model.shapes.presets import PRESETS, fitting_heads, resized
 from viz_model.transformer import Transformer
+from viz_model.transformer.hooks import capture
 
 LLAMA_7B = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32}
 

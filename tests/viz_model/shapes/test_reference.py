@@ -8,12 +8,12 @@ import torch
 
 import viz_model as vm
 from tests.reference.families import FAMILIES, save_small
-from tests.viz_model.models import small_model
-from viz_model.hooks import capture
+from tests.support.small_models import small_model
 from viz_model.model import Model
-from viz_model.quantities import letters, quantities
-from viz_model.shapes import outer_nodes
+from viz_model.shapes.contract import outer_nodes
+from viz_model.shapes.reference import letters, quantities
 from viz_model.transformer import TransformerConfig, make_transformer
+from viz_model.transformer.hooks import capture
 
 IDS = [3, 1, 4, 1, 5]
 

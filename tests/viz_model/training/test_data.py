@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from tests.viz_model.tokenizers import small_tokenizer, story
+from tests.support.properties import examples
+from tests.support.small_tokenizers import small_tokenizer, story
 from viz_model.training.data import (
     HELD_OUT_SHARE,
     IGNORED,

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from viz_model.errors import TrainingError
-from viz_model.hooks import capture
 from viz_model.training.data import LETTERS
 from viz_model.training.jobs import LONGEST_TEXT, TEXT_STAGE, Size, repeats_job, text_job
 from viz_model.training.live import MOST_SNAPSHOTS, MOST_STEPS, LiveTraining, Parameters, Snapshot, Trainings, train
 from viz_model.training.loop import Training
+from viz_model.transformer.hooks import capture
 
 WATCHED = "abcdefabcdef"
 SMALL = Size(n_layers=2, n_heads=2, d_model=16)

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from tests.viz_model.models import small_config
+from tests.support.properties import examples
+from tests.support.small_models import small_config
 from viz_model.errors import TrainingError
 from viz_model.training import loop
 from viz_model.training.loop import CURVE_FILE, STATE_FILE, Training, fresh_transformer, rate_share

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.viz_model.models import random_ids, small_model
+from tests.support.small_models import random_ids, small_model
 from viz_model.errors import VizError
-from viz_model.evaluation import loss, windows
 from viz_model.model import Model
+from viz_model.training.loss import loss, windows
 
 ROWS = random_ids(3, 12, seed=6)
 

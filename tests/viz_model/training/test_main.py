@@ -8,12 +8,12 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer as _needed  # noqa: F401 -- by the trainer of the tokenizer
 
-from tests.viz_model.models import small_config
-from tests.viz_model.tokenizers import story
+from tests.support.small_models import small_config
+from tests.support.small_tokenizers import story
 from viz_model.checkpoints import CONFIG_FILE, WEIGHTS_FILE, load
 from viz_model.errors import TrainingError
-from viz_model.tokenizer import FILE_NAME as TOKENIZER_FILE
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training import __main__ as command
 from viz_model.training.data import split_books
 from viz_model.training.figures.report import HELD_OUT_FILE, books_of

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import VOCABULARY, small_model
-from viz_model.hooks import capture
+from tests.support.small_models import VOCABULARY, small_model
 from viz_model.training import objectives
 from viz_model.training.data import (
     IGNORED,
@@ -28,6 +27,7 @@ from viz_model.training.objectives import (
     target_loss,
 )
 from viz_model.training.recipe import Stage
+from viz_model.transformer.hooks import capture
 
 MODEL = small_model()
 WIDTH = MODEL.config.d_head

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.viz_model.models import small_config
+from tests.support.small_models import small_config
 from viz_model.errors import TrainingError
 from viz_model.training.recipe import RECIPES, Recipe, Stage
 

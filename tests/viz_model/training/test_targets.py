@@ -8,17 +8,17 @@ import torch
 from scipy.special import log_softmax
 
 import viz_model as vm
-from tests.bundled import gpt2
-from tests.viz_model.models import make_model, small_config
+from tests.support.small_models import make_model, small_config
+from tests.support.transformers_tiny_gpt import gpt2
 from viz_model.model import Model
-from viz_model.targets import (
+from viz_model.model.tokenizer import Tokenizer
+from viz_model.training.targets import (
     compare_with_steps,
     expected,
     hidden_token_targets,
     next_token_targets,
     step_by_step,
 )
-from viz_model.tokenizer import Tokenizer
 
 PROMPT = "The queen gave the girl a ring, and she thanked her. " * 6  # more than AT_ONCE tokens
 

@@ -6,8 +6,8 @@ from tokenizers import pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 
-from tests.sources import ROOT
-from tests.viz_model.tokenizers import story
+from tests.support.small_tokenizers import story
+from tests.support.sources import ROOT
 from viz_model.training.tokenizer import byte_of_letter, train_tokenizer
 
 

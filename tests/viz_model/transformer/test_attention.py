@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tests.properties import examples
 from tests.reference.written_out import attention
-from viz_model import attention as module
-from viz_model.attention import attend, attention_weights, mix, raw_scores
+from tests.support.properties import examples
 from viz_model.errors import MaskError
-from viz_model.hooks import capture, edit
-from viz_model.masks import named
+from viz_model.transformer import attention as module
+from viz_model.transformer.attention import attend, attention_weights, mix, raw_scores
+from viz_model.transformer.hooks import capture, edit
+from viz_model.transformer.masks import named
 
 WRITTEN_OUT = ("attn.raw", "attn.scores", "attn.weights")
 

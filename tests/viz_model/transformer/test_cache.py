@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from tests.properties import examples
-from tests.viz_model.models import CONTEXT, configs, make_model, random_ids, small_config, small_model
-from viz_model import costs, masks
-from viz_model.cache import KVCache
+from tests.support.properties import examples
+from tests.support.small_models import CONTEXT, configs, make_model, random_ids, small_config, small_model
 from viz_model.errors import VizError
-from viz_model.hooks import capture
+from viz_model.shapes import costs
+from viz_model.transformer import masks
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture
 
 
 @examples(100)

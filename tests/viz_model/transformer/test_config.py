@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from tests.viz_model.models import configs, small_config
+from tests.support.properties import examples
+from tests.support.small_models import configs, small_config
 from viz_model.errors import ConfigError, VizError
 from viz_model.transformer import TransformerConfig
 from viz_model.transformer.config import CHOICES

@@ -6,16 +6,25 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.properties import examples
 from tests.reference.written_out import attention
-from tests.viz_model.models import CONTEXT, VOCABULARY, configs, expected_sites, make_model, random_ids, small_config
-from viz_model import checkpoints, costs
-from viz_model.cache import KVCache
+from tests.support.properties import examples
+from tests.support.small_models import (
+    CONTEXT,
+    VOCABULARY,
+    configs,
+    expected_sites,
+    make_model,
+    random_ids,
+    small_config,
+)
+from viz_model import checkpoints
 from viz_model.errors import CheckpointError, MaskError, PromptError, VizError
-from viz_model.hooks import capture, edit
 from viz_model.model import Model
-from viz_model.steps import assembled_weights
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.stages import assembled_weights
+from viz_model.model.tokenizer import Tokenizer
+from viz_model.shapes import costs
+from viz_model.transformer.cache import KVCache
+from viz_model.transformer.hooks import capture, edit
 
 BYTES = Tokenizer.of_bytes()
 two_stacks = configs(layout="encoder-decoder")

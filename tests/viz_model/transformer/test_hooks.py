@@ -10,13 +10,13 @@ import torch
 from hypothesis import given
 from torch.nn import functional as F
 
-from tests.properties import examples
 from tests.reference.written_out import attention
-from tests.viz_model.models import VOCABULARY, configs, expected_sites, make_model, random_ids, small_model
-from viz_model.attention import attend
+from tests.support.properties import examples
+from tests.support.small_models import VOCABULARY, configs, expected_sites, make_model, random_ids, small_model
 from viz_model.errors import EditError, SiteError
-from viz_model.hooks import capture, edit, follow, site, unwatched, wanted
-from viz_model.masks import named
+from viz_model.transformer.attention import attend
+from viz_model.transformer.hooks import capture, edit, follow, site, unwatched, wanted
+from viz_model.transformer.masks import named
 
 
 def unchanged(tensor):

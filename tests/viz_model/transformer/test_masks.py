@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from viz_model import masks
 from viz_model.errors import MaskError
+from viz_model.transformer import masks
 
 
 @pytest.mark.parametrize("length", [1, 2, 9])

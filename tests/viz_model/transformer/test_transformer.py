@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
 from tests.reference.written_out import attention, rotated
-from tests.viz_model.models import (
+from tests.support.properties import examples
+from tests.support.small_models import (
     CONTEXT,
     VOCABULARY,
     configs,
@@ -18,8 +18,8 @@ from tests.viz_model.models import (
     small_model,
 )
 from viz_model.errors import MaskError
-from viz_model.hooks import capture
-from viz_model.masks import named
+from viz_model.transformer.hooks import capture
+from viz_model.transformer.masks import named
 
 lengths = st.integers(1, CONTEXT)
 

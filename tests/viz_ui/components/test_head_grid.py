@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
-from viz_ui.colours import sequential_lut
 from viz_ui.components.head_grid import checked_pick, pack_grid
-from viz_ui.components.packing import unpack
-from viz_ui.pooling import thumbnails
+from viz_ui.components.shared.packing import unpack
+from viz_ui.look.colours import sequential_lut
+from viz_ui.look.thumbnails import thumbnails
 
 
 def written_out(matrix, low, high, allowed, size):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from viz_ui.components.layout_diagram import Block, Box, Half, Layout, Picture, Stack, boxes, pack_layouts
-from viz_ui.components.packing import unpack
+from viz_ui.components.shared.packing import unpack
 
 RANDOM = np.random.default_rng(0)
 STEPS, ALLOWED = RANDOM.integers(0, 256, (3, 5)).astype(np.uint8), RANDOM.random((3, 5)) < 0.5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from viz_ui.components.mask_editor import checked_drawing, pack_editor
-from viz_ui.components.packing import unpack
+from viz_ui.components.shared.packing import unpack
 
 LABELS = ["0 a", "1 b", "2 c"]
 CELLS = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]], dtype=bool)

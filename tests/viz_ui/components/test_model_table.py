@@ -3,7 +3,7 @@
 import pytest
 
 from viz_ui.components.model_table import Act, Row, checked_act, pack_table
-from viz_ui.components.packing import unpack
+from viz_ui.components.shared.packing import unpack
 
 COLUMNS = (("L", "Layers"), ("H", "Heads"))
 ROWS = [

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.received import received
-from viz_ui.colours import ROLES, diverging_lut, sequential_lut
-from viz_ui.components.packing import pack, read_assets, unpack
-from viz_ui.components.panel_items import Bars, Lines, Matrix, Symbol, check_items
+from tests.support.blobs import received
 from viz_ui.components.panels import EXACT_CELLS, checked_open, checked_pick, pack_items
+from viz_ui.components.panels.panel_items import Bars, Lines, Matrix, Symbol, check_items
+from viz_ui.components.shared.packing import pack, read_assets, unpack
+from viz_ui.look.colours import ROLES, diverging_lut, sequential_lut
 
 TOKENS = ("0 Once", "1 ·upon", "2 ·a")
 
@@ -44,7 +44,7 @@ def test_pack_refuses_what_json_cannot_say():
 
 
 def test_read_assets_joins_in_order():
-    joined = read_assets("shared.js", "panels.js")
+    joined = read_assets("shared/shared.js", "panels/panels.js")
     assert joined.index("function unpack") < joined.index("export default")
     assert joined.count("export default") == 1
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from tests.viz_model.models import configs, small_config
-from viz_model.shapes import block_nodes, outer_nodes, sizes
+from pages.shapes.layout import around, letters, placed
+from tests.support.properties import examples
+from tests.support.small_models import configs, small_config
+from viz_model.shapes.contract import block_nodes, outer_nodes, sizes
 from viz_ui.components.shape_diagram import Card, Diagram, Edge, checked_pick
-from viz_ui.shape_layout import around, letters, placed
 
 ANY_PART = st.sampled_from(("self", "encoder", "decoder"))
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.received import received_tiles
-from viz_ui.components.packing import EXACT_CELLS
+from tests.support.blobs import received_tiles
+from viz_ui.components.shared.packing import EXACT_CELLS
 from viz_ui.components.tiles import TilePicture, checked_rest, pack_tiles
 
 RANDOM = np.random.default_rng(1)

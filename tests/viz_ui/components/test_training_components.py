@@ -2,8 +2,8 @@
 
 import pytest
 
-from viz_ui.components.packing import unpack
-from viz_ui.components.token_targets import TokenTarget, checked_position, pack_targets
+from viz_ui.components.shared.packing import unpack
+from viz_ui.components.tokens.token_targets import TokenTarget, checked_position, pack_targets
 from viz_ui.components.training_curves import Line, Plot, checked_step, pack_curves
 
 LOSS = Plot("loss", 4.0, (Line("training", "stream", (None, 3.0, 2.0)),), ("blind guess", 3.5))

@@ -8,8 +8,8 @@ from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.opened import opened
-from viz_ui import passes
+from tests.support.app import opened
+from viz_ui.frame import passes
 
 PROMPT = "The red fox met a grey goose."
 MODEL = vm.load("tiny-gpt")
@@ -132,7 +132,7 @@ def page_that_can_be_stopped():
     import streamlit as st
 
     import viz_model as vm
-    from viz_ui import passes
+    from viz_ui.frame import passes
 
     passes.A_SECOND_OF_OPERATIONS = 0
     model = vm.load("tiny-gpt")

@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 def page():
     import streamlit as st
 
-    from viz_ui.stoppable import stoppable
+    from viz_ui.frame.stoppable import stoppable
 
     def work(progress):
         for step in range(1, 4):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from viz_ui.text_in_address import FORM, LONGEST, from_address, to_address
+from tests.support.properties import examples
+from viz_ui.frame.text_in_address import FORM, LONGEST, from_address, to_address
 
 
 @examples(100)

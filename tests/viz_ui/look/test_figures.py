@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from viz_ui.colours import diverging_lut, sequential_lut
-from viz_ui.figures import MOST_HATCHED_RUNS, matrix_figure, query_lines_figure
+from viz_ui.look.colours import diverging_lut, sequential_lut
+from viz_ui.look.figures import MOST_HATCHED_RUNS, matrix_figure, query_lines_figure
 
 
 def figure(values, allowed=None, labels=None, **changes):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties import examples
-from viz_ui.text import labels, number, plain, shown
+from tests.support.properties import examples
+from viz_ui.look.text import labels, number, plain, shown
 
 # Of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, version 15), and blank pictures.
 WITHOUT_PICTURE = [

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from viz_ui.export import csv_bytes, html_bytes, npz_bytes
-from viz_ui.figures import matrix_figure
+from viz_ui.look.figures import matrix_figure
+from viz_ui.parts.export import csv_bytes, html_bytes, npz_bytes
 
 
 def read_csv(content):

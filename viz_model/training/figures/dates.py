@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viz_model.hooks import capture
 from viz_model.model import Model
 from viz_model.training.data import IGNORED
 from viz_model.training.dates import (
@@ -22,6 +21,7 @@ from viz_model.training.dates import (
     written,
 )
 from viz_model.training.figures.report import Report, best_heads, table
+from viz_model.transformer.hooks import capture
 
 ROWS = 256  # texts of one pass
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from viz_model.errors import TrainingError
-from viz_model.measures import next_token_share, previous_token_share
+from viz_model.heads.measures import next_token_share, previous_token_share
 from viz_model.training.data import IGNORED, encode_books, hide
 from viz_model.training.figures.report import Report, best_heads, table
 from viz_model.training.figures.text import BATCH, SEED, SEQUENCES, all_weights

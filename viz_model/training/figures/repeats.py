@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viz_model.hooks import capture
-from viz_model.measures import induction_share, previous_token_share
+from viz_model.heads.measures import induction_share, previous_token_share
 from viz_model.model import Model
 from viz_model.training.data import LETTERS
 from viz_model.training.figures.report import Report, best_heads, table
 from viz_model.transformer import Transformer
+from viz_model.transformer.hooks import capture
 
 ROWS, SEED = 64, 20_000_000  # far from the seeds of any training step
 LONGEST_HALF = 40

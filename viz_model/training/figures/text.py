@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from viz_model.errors import TrainingError
-from viz_model.hooks import capture
-from viz_model.measures import induction_share, previous_token_share
+from viz_model.heads.measures import induction_share, previous_token_share
 from viz_model.training.figures.report import Report, best_heads, table
+from viz_model.transformer.hooks import capture
 
 HALF, SEQUENCES, SEED = 40, 64, 20_000_000  # far from the seeds of any training step
 BATCH = 8  # windows

@@ -14,16 +14,28 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import streamlit as st
 
-from viz_ui.colours import diverging_lut, role_css, sequential_lut
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
 
 _component = st.components.v2.component(
     "viz.generation",
     html='<div class="generation" role="group" aria-label="Generation, step by step"></div>',
-    css=role_css() + read_assets("shared.css", "player.css", "generation.css", "candidates.css"),
+    css=role_css()
+    + read_assets(
+        "shared/shared.css",
+        "shared/player.css",
+        "generation/generation.css",
+        "generation/candidates.css",
+    ),
     js=read_assets(
-        *("shared.js", "cells.js", "player.js", "steps.js", "cache_strips.js", "candidates.js", "step_numbers.js"),
-        "generation.js",
+        "shared/shared.js",
+        "shared/cells.js",
+        "shared/player.js",
+        "shared/steps.js",
+        "generation/cache_strips.js",
+        "generation/candidates.js",
+        "generation/step_numbers.js",
+        "generation/generation.js",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 What the picture of a head shows, its colours and what is chosen are the page's to say:
 
-    small, seen = thumbnails(weights, low=0, high=1, allowed=mask)        # viz_ui.pooling
+    small, seen = thumbnails(weights, low=0, high=1, allowed=mask)        # viz_ui.look.thumbnails
     head_grid(small, seen, sequential_lut(), layer=2, head=5, key="heads", on_pick=choose)
 """
 
@@ -13,13 +13,13 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
 
 _component = st.components.v2.component(
     "viz.head_grid",
     html='<div class="head-grid" role="group"></div>',
-    css=read_assets("shared.css", "head_grid.css"),
-    js=read_assets("shared.js", "head_grid.js"),
+    css=read_assets("shared/shared.css", "head_grid/head_grid.css"),
+    js=read_assets("shared/shared.js", "head_grid/head_grid.js"),
 )
 
 

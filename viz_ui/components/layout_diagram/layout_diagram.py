@@ -15,14 +15,25 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import streamlit as st
 
-from viz_ui.colours import ROLES, role_css, sequential_lut
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import ROLES, role_css, sequential_lut
 
 _component = st.components.v2.component(
     "viz.layout_diagram",
     html='<div class="layouts" role="group"></div>',
-    css=role_css() + read_assets("shared.css", "arrows.css", "layout_diagram.css"),
-    js=read_assets("shared.js", "svg.js", "arrows.js", "walk.js", "layout_diagram.js"),
+    css=role_css()
+    + read_assets(
+        "shared/shared.css",
+        "shared/arrows.css",
+        "layout_diagram/layout_diagram.css",
+    ),
+    js=read_assets(
+        "shared/shared.js",
+        "shared/svg.js",
+        "shared/arrows.js",
+        "shared/walk.js",
+        "layout_diagram/layout_diagram.js",
+    ),
 )
 
 

@@ -12,14 +12,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
-from viz_ui.colours import diverging_lut, role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import diverging_lut, role_css
 
 _component = st.components.v2.component(
     "viz.mask_editor",
     html='<div class="mask-editor" role="group"></div>',
-    css=role_css() + read_assets("shared.css", "mask_editor.css"),
-    js=read_assets("shared.js", "mask_bits.js", "mask_editor.js"),
+    css=role_css() + read_assets("shared/shared.css", "mask_editor/mask_editor.css"),
+    js=read_assets(
+        "shared/shared.js",
+        "mask_editor/mask_bits.js",
+        "mask_editor/mask_editor.js",
+    ),
 )
 
 

@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from viz_ui.colours import role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import role_css
 
 _component = st.components.v2.component(
     "viz.model_table",
     html='<div class="model-table"></div>',
-    css=role_css() + read_assets("shared.css", "model_table.css"),
-    js=read_assets("shared.js", "model_table.js"),
+    css=role_css() + read_assets("shared/shared.css", "model_table/model_table.css"),
+    js=read_assets("shared/shared.js", "model_table/model_table.js"),
 )
 
 

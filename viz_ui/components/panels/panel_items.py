@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from viz_ui.colours import ROLES
+from viz_ui.look.colours import ROLES
 
 
 @dataclass(frozen=True, eq=False)

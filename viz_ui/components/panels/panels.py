@@ -20,19 +20,24 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
-from viz_ui.colours import diverging_lut, role_css, sequential_lut
-from viz_ui.components.packing import EXACT_CELLS, as_halves, pack, read_assets
-from viz_ui.components.panel_items import Bars, Item, Lines, Matrix, Symbol, check_items, with_ends
+from viz_ui.components.panels.panel_items import Bars, Item, Lines, Matrix, Symbol, check_items, with_ends
+from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack, read_assets
+from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
 
 __all__ = ["Bars", "Lines", "Matrix", "Symbol", "panels"]
 
 _component = st.components.v2.component(
     "viz.panels",
     html='<div class="panels" role="group"></div>',
-    css=role_css() + read_assets("shared.css", "panels.css"),
+    css=role_css() + read_assets("shared/shared.css", "panels/panels.css"),
     js=read_assets(
-        *("shared.js", "cells.js", "matrix_panel.js", "token_list.js", "lines_panel.js", "bars_panel.js"),
-        "panels.js",
+        "shared/shared.js",
+        "shared/cells.js",
+        "panels/matrix_panel.js",
+        "panels/token_list.js",
+        "panels/lines_panel.js",
+        "panels/bars_panel.js",
+        "panels/panels.js",
     ),
 )
 

@@ -13,14 +13,20 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from viz_ui.colours import role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import role_css
 
 _component = st.components.v2.component(
     "viz.rotary_pairs",
     html='<div class="rotary" role="group" aria-label="Rotary pairs"></div>',
-    css=role_css() + read_assets("shared.css", "rotary_pairs.css"),
-    js=read_assets("shared.js", "svg.js", "rotary_clocks.js", "rotary_curve.js", "rotary_pairs.js"),
+    css=role_css() + read_assets("shared/shared.css", "rotary_pairs/rotary_pairs.css"),
+    js=read_assets(
+        "shared/shared.js",
+        "shared/svg.js",
+        "rotary_pairs/rotary_clocks.js",
+        "rotary_pairs/rotary_curve.js",
+        "rotary_pairs/rotary_pairs.js",
+    ),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from viz_ui.components.packing import read_assets
+from viz_ui.components.shared.packing import read_assets
 
 _HTML = """
 <button type="button" value="png">PNG picture</button>
@@ -15,8 +15,8 @@ _HTML = """
 _save_picture = st.components.v2.component(
     "viz.save_picture",
     html=_HTML,
-    css=read_assets("save_picture.css"),
-    js=read_assets("shared.js", "save_picture.js"),
+    css=read_assets("save_picture/save_picture.css"),
+    js=read_assets("shared/shared.js", "save_picture/save_picture.js"),
 )
 
 

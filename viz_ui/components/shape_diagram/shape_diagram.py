@@ -13,14 +13,26 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from viz_ui.colours import ROLES, role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import ROLES, role_css
 
 _component = st.components.v2.component(
     "viz.shape_diagram",
     html='<div class="shapes"></div>',
-    css=role_css() + read_assets("shared.css", "arrows.css", "shape_diagram.css"),
-    js=read_assets("shared.js", "svg.js", "arrows.js", "walk.js", "shape_routes.js", "shape_diagram.js"),
+    css=role_css()
+    + read_assets(
+        "shared/shared.css",
+        "shared/arrows.css",
+        "shape_diagram/shape_diagram.css",
+    ),
+    js=read_assets(
+        "shared/shared.js",
+        "shared/svg.js",
+        "shared/arrows.js",
+        "shared/walk.js",
+        "shape_diagram/shape_routes.js",
+        "shape_diagram/shape_diagram.js",
+    ),
 )
 
 

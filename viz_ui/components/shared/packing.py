@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).resolve().parents[1]  # viz_ui/components
 
 EXACT_CELLS = 16_384  # matrices up to this size travel as float32, larger ones as float16
 _HALF_RANGE = 60_000  # float16 values are scaled to fill its range (up to 65,504): nothing overflows

@@ -14,14 +14,22 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from viz_ui.colours import diverging_lut, role_css, sequential_lut
-from viz_ui.components.packing import EXACT_CELLS, as_halves, pack, read_assets
+from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack, read_assets
+from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
 
 _component = st.components.v2.component(
     "viz.tiles",
     html='<div class="tiles" role="group" aria-label="Attention, tile by tile"></div>',
-    css=role_css() + read_assets("shared.css", "player.css", "tiles.css"),
-    js=read_assets("shared.js", "cells.js", "player.js", "steps.js", "tile_map.js", "tile_ledger.js", "tiles.js"),
+    css=role_css() + read_assets("shared/shared.css", "shared/player.css", "tiles/tiles.css"),
+    js=read_assets(
+        "shared/shared.js",
+        "shared/cells.js",
+        "shared/player.js",
+        "shared/steps.js",
+        "tiles/tile_map.js",
+        "tiles/tile_ledger.js",
+        "tiles/tiles.js",
+    ),
 )
 
 START = (-np.inf, 0.0)  # maximum and sum of a row before its first tile

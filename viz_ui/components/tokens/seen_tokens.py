@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from viz_ui.colours import role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import role_css
 
 _component = st.components.v2.component(
     "viz.seen_tokens",
     html='<div class="seen-tokens"></div>',
-    css=role_css() + read_assets("shared.css", "seen_tokens.css"),
-    js=read_assets("shared.js", "walk.js", "seen_tokens.js"),
+    css=role_css() + read_assets("shared/shared.css", "tokens/seen_tokens.css"),
+    js=read_assets("shared/shared.js", "shared/walk.js", "tokens/seen_tokens.js"),
 )
 
 

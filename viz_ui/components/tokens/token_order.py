@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from viz_ui.colours import role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import role_css
 
 _component = st.components.v2.component(
     "viz.token_order",
     html='<div class="token-order" role="list" aria-label="Tokens in their order"></div>',
-    css=role_css() + read_assets("shared.css", "token_order.css"),
-    js=read_assets("shared.js", "token_order.js"),
+    css=role_css() + read_assets("shared/shared.css", "tokens/token_order.css"),
+    js=read_assets("shared/shared.js", "tokens/token_order.js"),
 )
 
 

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from viz_ui.colours import role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import role_css
 
 _component = st.components.v2.component(
     "viz.token_targets",
     html='<div class="targets" role="group" aria-label="Tokens and their targets"></div>',
-    css=role_css() + read_assets("shared.css", "token_targets.css"),
-    js=read_assets("shared.js", "token_targets.js"),
+    css=role_css() + read_assets("shared/shared.css", "tokens/token_targets.css"),
+    js=read_assets("shared/shared.js", "tokens/token_targets.js"),
 )
 
 

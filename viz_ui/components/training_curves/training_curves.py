@@ -12,14 +12,25 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
-from viz_ui.colours import ROLES, role_css
-from viz_ui.components.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.look.colours import ROLES, role_css
 
 _component = st.components.v2.component(
     "viz.training_curves",
     html='<div class="training" role="group" aria-label="The course of the training"></div>',
-    css=role_css() + read_assets("shared.css", "player.css", "training_curves.css"),
-    js=read_assets("shared.js", "svg.js", "player.js", "steps.js", "training_curves.js"),
+    css=role_css()
+    + read_assets(
+        "shared/shared.css",
+        "shared/player.css",
+        "training_curves/training_curves.css",
+    ),
+    js=read_assets(
+        "shared/shared.js",
+        "shared/svg.js",
+        "shared/player.js",
+        "shared/steps.js",
+        "training_curves/training_curves.js",
+    ),
 )
 
 

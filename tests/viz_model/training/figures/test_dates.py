@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from tests.viz_model.models import small_model
+from tests.support.small_models import small_model
 from viz_model.model import Model
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.dates import pairs_of_texts, split_days, written
 from viz_model.training.figures import dates
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import small_model
-from tests.viz_model.tokenizers import ranks, story
+from tests.support.small_models import small_model
+from tests.support.small_tokenizers import ranks, story
 from viz_model.checkpoints import HEADS_FILE, load, save
 from viz_model.errors import TrainingError
 from viz_model.model import Model
-from viz_model.tokenizer import Tokenizer
+from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import IGNORED, hide, split_books
 from viz_model.training.figures import __main__ as command
 from viz_model.training.figures import masked

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import VOCABULARY, small_model
+from tests.support.small_models import VOCABULARY, small_model
 from viz_model.model import Model
 from viz_model.training.figures.repeats import measure_repeats, repeated_rows
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.viz_model.models import small_model
-from tests.viz_model.tokenizers import small_tokenizer, story
+from tests.support.small_models import small_model
+from tests.support.small_tokenizers import small_tokenizer, story
 from viz_model.checkpoints import HEADS_FILE, load, save
 from viz_model.errors import TrainingError
 from viz_model.model import Model

@@ -1,0 +1,1 @@
+"""The page Layouts: encoder-only, decoder-only and encoder-decoder models."""

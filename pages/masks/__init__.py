@@ -1,0 +1,1 @@
+"""The page Masks: one prompt and one head under two masks."""

@@ -1,0 +1,1 @@
+"""The page Models: what is there, and what can be fetched."""

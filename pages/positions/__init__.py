@@ -1,0 +1,1 @@
+"""The page Positions: where a model gets the order of its tokens from."""

@@ -1,0 +1,1 @@
+"""The page Quantization: weights on few levels, and what that changes."""

@@ -1,0 +1,1 @@
+"""The page Shape reference: every tensor with its letters, formula and numbers."""

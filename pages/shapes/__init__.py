@@ -1,0 +1,1 @@
+"""The page Shapes: the running model as a diagram of its tensors."""

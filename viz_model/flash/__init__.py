@@ -1,0 +1,1 @@
+"""FlashAttention: the tiled softmax, what moves between memories, and how long it takes."""

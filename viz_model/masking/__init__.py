@@ -1,0 +1,1 @@
+"""Masks that a reader chooses or draws, and how they are written into an address."""

@@ -1,0 +1,1 @@
+"""What stands around every page: navigation, sidebar, address, the models and passes of a visitor."""

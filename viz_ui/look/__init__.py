@@ -1,0 +1,1 @@
+"""How things look: colours, text and numbers, formulas, Plotly figures, thumbnails."""
