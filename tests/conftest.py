@@ -21,6 +21,7 @@ def pytest_addoption(parser):
         action="store_true",
         help="also test with real models, which are fetched (180 MB)",
     )
+    parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow, minutes of them")
 
 
 @pytest.fixture(scope="session")
@@ -68,5 +69,9 @@ def pytest_pycollect_makemodule(module_path, parent):
     return module
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--slow"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
