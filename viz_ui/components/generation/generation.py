@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
 
@@ -115,7 +116,7 @@ def generation(
 
     def told(event: str, handler: Callable | None) -> Callable[[], None]:
         def changed() -> None:
-            value = checked(st.session_state[key].get(event), event, steps)
+            value = checked(event_value(key, event), event, steps)
             if value is not None and handler is not None:
                 *arguments, st.session_state[answered] = value
                 handler(*arguments)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 
 _component = st.components.v2.component(
@@ -49,7 +50,7 @@ def head_grid(
     shape = np.shape(thumbnails)[:2]
 
     def picked() -> None:
-        pick = checked_pick(st.session_state[key].get("pick"), shape)
+        pick = checked_pick(event_value(key, "pick"), shape)
         if pick is not None and on_pick is not None:
             layer, head, st.session_state[answered] = pick
             on_pick(layer, head)

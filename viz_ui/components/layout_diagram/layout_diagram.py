@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import ROLES, role_css, sequential_lut
 
@@ -100,7 +101,7 @@ def layout_diagram(layouts: Sequence[Layout], *, chosen: str, key: str, on_pick:
     """Draw them. on_pick: called with the name of a box after a click or Enter."""
 
     def picked() -> None:
-        name = st.session_state[key].get("pick")
+        name = event_value(key, "pick")
         if isinstance(name, str) and name in names:
             on_pick(name)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import diverging_lut, role_css
 
@@ -48,7 +49,7 @@ def mask_editor(
     """
 
     def drawn() -> None:
-        drawing = checked_drawing(st.session_state[key].get("draw"), (len(row_labels), len(column_labels)))
+        drawing = checked_drawing(event_value(key, "draw"), (len(row_labels), len(column_labels)))
         if drawing is not None and on_draw is not None:
             new, st.session_state[answered] = drawing
             on_draw(new)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import role_css
 
@@ -57,7 +58,7 @@ def model_table(
     """Draw the rows. columns: (head, what it means) of the cells. on_act: called with an Act's and a row's name."""
 
     def acted() -> None:
-        act = checked_act(st.session_state[key].get("act"), rows)
+        act = checked_act(event_value(key, "act"), rows)
         if act is not None and on_act is not None:
             on_act(*act)
 

@@ -21,6 +21,7 @@ import numpy as np
 import streamlit as st
 
 from viz_ui.components.panels.panel_items import Bars, Item, Lines, Matrix, Symbol, check_items, with_ends
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack, read_assets
 from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
 
@@ -70,7 +71,7 @@ def panels(
 
     def relay(event: str, check: Callable, handler: Callable[[dict], None] | None) -> Callable[[], None]:
         def changed() -> None:
-            value = check(st.session_state[key].get(event), items, matrices)
+            value = check(event_value(key, event), items, matrices)
             if handler is not None and value is not None:
                 handler(value)
 

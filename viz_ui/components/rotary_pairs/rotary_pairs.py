@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import role_css
 
@@ -93,7 +94,7 @@ def rotary_pairs(
     """
 
     def told() -> None:
-        value = checked_move(st.session_state[key].get("move"), query.position - key_token.position, len(pairs), reach)
+        value = checked_move(event_value(key, "move"), query.position - key_token.position, len(pairs), reach)
         if value is not None and on_move is not None:
             new, st.session_state[answered] = value
             on_move(new)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import ROLES, role_css
 
@@ -138,7 +139,7 @@ def shape_diagram(diagram: Diagram, *, key: str, on_pick: Callable[[str, str | i
     """Draw it. on_pick: called with ("tensor", name) or ("block", number) after a click or Enter."""
 
     def picked() -> None:
-        pick = checked_pick(st.session_state[key].get("pick"), diagram)
+        pick = checked_pick(event_value(key, "pick"), diagram)
         if pick is not None:
             on_pick(*pick)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack, read_assets
 from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
 
@@ -80,7 +81,7 @@ def tiles(
     """
 
     def told() -> None:
-        value = checked_rest(st.session_state[key].get("step"), len(pictures), len(query_labels))
+        value = checked_rest(event_value(key, "step"), len(pictures), len(query_labels))
         if value is not None and on_rest is not None:
             number, row, st.session_state[answered] = value
             on_rest(number, row)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import role_css
 
@@ -36,7 +37,7 @@ def seen_tokens(tokens: Sequence[str], rows: Sequence[Row], *, key: str, on_pick
     """Draw them. tokens: one ready-made string each. on_pick: called with the number of a clicked token."""
 
     def picked() -> None:
-        token = st.session_state[key].get("pick")
+        token = event_value(key, "pick")
         if type(token) is int and 0 <= token < len(tokens):
             on_pick(token)
 

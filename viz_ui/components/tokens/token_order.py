@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import role_css
 
@@ -33,7 +34,7 @@ def token_order(
     """
 
     def told() -> None:
-        value = checked_order(st.session_state[key].get("move"), len(labels))
+        value = checked_order(event_value(key, "move"), len(labels))
         if value is not None and on_move is not None:
             new, st.session_state[answered] = value
             on_move(new)

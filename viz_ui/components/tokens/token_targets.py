@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import role_css
 
@@ -53,7 +54,7 @@ def token_targets(
     """
 
     def picked() -> None:
-        value = checked_position(st.session_state[key].get("pick"), len(row))
+        value = checked_position(event_value(key, "pick"), len(row))
         if value is not None and on_pick is not None:
             picked_position, st.session_state[answered] = value
             on_pick(picked_position)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 import streamlit as st
 
+from viz_ui.components.shared.events import event_value
 from viz_ui.components.shared.packing import pack, read_assets
 from viz_ui.look.colours import ROLES, role_css
 
@@ -73,7 +74,7 @@ def training_curves(
     """
 
     def told() -> None:
-        value = checked_step(st.session_state[key].get("step"), len(at))
+        value = checked_step(event_value(key, "step"), len(at))
         if value is not None and on_step is not None:
             number, st.session_state[answered] = value
             on_step(number)
