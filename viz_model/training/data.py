@@ -1,4 +1,4 @@
-"""What is learned from: a text cut into training and held-out parts, and rows of repeated random tokens."""
+"""What is learned from: a text cut into training and held-out parts, and rows in which something comes again."""
 
 from dataclasses import dataclass
 
@@ -11,6 +11,9 @@ IGNORED = -100  # a target that the loss passes over
 HELD_OUT_SHARE = 0.04  # the end of every book
 
 MASKED_SHARE = 0.15  # of the tokens are to be guessed
+
+# Tokens of a passage that comes again, and the most of other text between it and its copy.
+SHORTEST_PASSAGE, LONGEST_PASSAGE, MOST_BETWEEN = 12, 110, 50
 
 # Ids of the characters that random rows are made of, as the byte-level tokenizer has them.
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .", np.uint8).astype(np.int64)
@@ -62,6 +65,37 @@ def repeated_batch(vocab: int, rows: int, length: int, random: np.random.Generat
     return Batch(ids[:, :-1], targets)
 
 
+def passage_batch(stream: np.ndarray, rows: int, length: int, random: np.random.Generator) -> Batch:
+    """Rows [text, passage, text, passage, text] in which a passage of the text comes again; every next token counts.
+
+    Half of the rows begin with the passage, and in half of them nothing stands between the copies. In a quarter the
+    copies go on to the end of the row. Every piece of text comes from a place of its own, but for what stands between:
+    half of the time it is what follows the passage in the text.
+    """
+    pieces = np.stack([_row_with_passage(stream, length + 1, random) for _ in range(rows)]).astype(np.int64)
+    return Batch(pieces[:, :-1], pieces[:, 1:])
+
+
+def _row_with_passage(stream: np.ndarray, length: int, random: np.random.Generator) -> np.ndarray:
+    def window() -> np.ndarray:
+        start = int(random.integers(0, len(stream) - length))
+        return stream[start : start + length]
+
+    size = int(random.integers(SHORTEST_PASSAGE, min(LONGEST_PASSAGE, length // 2) + 1))
+    most_between = min(MOST_BETWEEN, length // 4)
+    latest = max(1, length - 2 * size - most_between)
+    before = int(random.integers(0, latest)) if random.random() < 0.5 else 0
+    to_the_end = random.random() < 0.25
+    passage, after = np.split(window(), [size])
+    pieces = [window()[:before], passage]
+    while True:
+        between = int(random.integers(1, most_between + 1)) if random.random() < 0.5 else 0
+        pieces += [(after if random.random() < 0.5 else window())[:between], passage]
+        if not to_the_end or sum(map(len, pieces)) >= length:
+            break
+    return np.concatenate([*pieces, window()])[:length]
+
+
 def recurring_batch(tokens: np.ndarray, rows: int, length: int, random: np.random.Generator) -> Batch:
     """Rows of random ones of `tokens` in which one segment comes twice, both times somewhere.
 
@@ -79,18 +113,25 @@ def recurring_batch(tokens: np.ndarray, rows: int, length: int, random: np.rando
     return Batch(ids[:, :-1], targets)
 
 
-def masked_batch(stream: np.ndarray, rows: int, length: int, mask_token: int, random: np.random.Generator) -> Batch:
+def masked_batch(
+    stream: np.ndarray,
+    rows: int,
+    length: int,
+    mask_token: int,
+    random: np.random.Generator,
+    share: float = MASKED_SHARE,
+) -> Batch:
     """Windows of the text from random places, with tokens hidden."""
-    return hide(text_batch(stream, rows, length, random).ids, mask_token, random)
+    return hide(text_batch(stream, rows, length, random).ids, mask_token, random, share)
 
 
-def hide(ids: np.ndarray, mask_token: int, random: np.random.Generator) -> Batch:
+def hide(ids: np.ndarray, mask_token: int, random: np.random.Generator, share: float = MASKED_SHARE) -> Batch:
     """Hide tokens of (B,T) rows, to be guessed: BERT's task (Devlin et al. 2019, §3.1 and appendix A.1).
 
-    Each token is chosen with a chance of 15 %. Of the chosen, 80 % are replaced by the mask token, 10 % by a random
+    Each token is chosen with a chance of `share`. Of the chosen, 80 % are replaced by the mask token, 10 % by a random
     token, and 10 % stay; the target of a chosen place is the token that stood there.
     """
-    chosen = random.random(ids.shape) < MASKED_SHARE
+    chosen = random.random(ids.shape) < share
     targets = np.where(chosen, ids, IGNORED)
     kind = random.random(ids.shape)
     hidden = np.where(chosen & (kind < 0.8), mask_token, ids)

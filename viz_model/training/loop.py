@@ -108,7 +108,7 @@ class Training:
         while self.step < self.recipe.steps:
             stage, step_in_stage = self.recipe.at(self.step)
             losses.append(self._update(stage, step_in_stage))
-            tokens += (stage.rows + stage.copy_rows) * stage.length
+            tokens += stage.all_rows * stage.length
             self.step += 1
             self._take_into_average(stage, step_in_stage)
             last = self.step == self.recipe.steps
@@ -132,8 +132,9 @@ class Training:
         for optimizer, rate in zip(self.optimizers, (stage.matrix_rate, stage.rate), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = rate * share
-        self.optimizers[0].param_groups[0]["weight_decay"] = stage.weight_decay
-        loss = stage_loss(self.model, stage, self.stream, random)
+        self.optimizers[0].param_groups[0].update(weight_decay=stage.weight_decay, bfloat16=stage.bfloat16)
+        with torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
+            loss = stage_loss(self.model, stage, self.stream, random)
         if not loss.isfinite():
             raise TrainingError(f"The loss of step {self.step} is {loss.item()}: lower its stage's rates.")
         loss.backward()

@@ -2,7 +2,8 @@
 
 Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; coefficients from there.
 `torch.optim.Muon` always orthogonalises in bfloat16, a hundred times slower than float32 on a CPU without
-bfloat16 instructions. This one stays in the weights' precision and takes matrices of one shape together.
+bfloat16 instructions. This one does so if asked to, which takes a third of the time on a CPU that has them, and takes
+matrices of one shape together.
 """
 
 from collections import defaultdict
@@ -30,8 +31,9 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 class Muon(Optimizer):
     """Nesterov momentum, orthogonalised; step size lr · sqrt(max(1, rows / columns)), decoupled decay."""
 
-    def __init__(self, matrices, lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
-        super().__init__(matrices, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+    def __init__(self, matrices, lr: float, momentum: float = 0.95, weight_decay: float = 0.0, bfloat16: bool = False):
+        options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "bfloat16": bfloat16}
+        super().__init__(matrices, options)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -51,7 +53,9 @@ class Muon(Optimizer):
         buffers = [self.state[matrix]["momentum"] for matrix in matrices]
         torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, buffers, group["momentum"])
+        stacked = torch.stack(ahead)  # (N, rows, columns)
+        direction = orthogonalise(stacked.bfloat16() if group["bfloat16"] else stacked).to(stacked.dtype)
         rows, columns = matrices[0].shape
         lr = group["lr"] * max(1.0, rows / columns) ** 0.5
         torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(matrices, list(orthogonalise(torch.stack(ahead))), alpha=-lr)
+        torch._foreach_add_(matrices, list(direction), alpha=-lr)

@@ -14,6 +14,7 @@ from viz_model.training.data import (
     Batch,
     joined,
     masked_batch,
+    passage_batch,
     recurring_batch,
     repeated_batch,
     text_batch,
@@ -43,9 +44,12 @@ def stage_loss(model: Transformer, stage: Stage, stream: np.ndarray, random: np.
     if stage.objective == "copy":
         return next_token_loss(model, repeated_batch(ordinary, stage.rows, stage.length, random))
     if stage.objective == "masked":
-        batch = masked_batch(stream, stage.rows, stage.length, ordinary, random)  # the last token is the mask
+        # The last token is the mask.
+        batch = masked_batch(stream, stage.rows, stage.length, ordinary, random, stage.masked_share)
     else:
         batch = text_batch(stream, stage.rows, stage.length, random)
+    if stage.passage_rows:
+        batch = joined(batch, passage_batch(stream, stage.passage_rows, stage.length, random))
     if stage.copy_rows:
         batch = joined(batch, repeated_batch(ordinary, stage.copy_rows, stage.length, random))
     with dropped_out(stage.dropout, seed=int(random.integers(2**31))):

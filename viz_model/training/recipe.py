@@ -11,6 +11,9 @@ copy       the whole model continues the second copy of a random segment.
 text       rows of text, and a few of random repeats to the end, so that the circuit is not forgotten. A text
            that is read several times is learned by heart unless weights decay and blocks drop out; the last
            steps, at low rates, fit without dropout (as in Liu et al. 2023, "Dropout Reduces Underfitting").
+           Random repeats do not teach a model to copy text, where it has guesses of its own: for that there are
+           rows in which a passage of the text comes again.
+masked     rows of text in which tokens are hidden, to be named.
 recurring  rows of random characters in which a segment comes again somewhere; no head is shown anything. Two layers
            of attention alone find the circuit by themselves: what the model `induction` learned from.
 target     dates written in many ways, translated into one, given the right tokens so far; `length` of them are read.
@@ -20,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from viz_model.errors import TrainingError
+from viz_model.training.data import MASKED_SHARE
 from viz_model.transformer import TransformerConfig
 
 ON_TEXT = ("text", "masked")  # objectives that read the text
@@ -27,13 +31,18 @@ ON_TEXT = ("text", "masked")  # objectives that read the text
 
 @dataclass(frozen=True)
 class Stage:
-    """`steps` updates on `rows` rows of `length` tokens; `copy_rows` rows more of repeats in a text stage."""
+    """`steps` updates on `rows` rows of `length` tokens.
+
+    In a text stage, `passage_rows` rows more of text in which a passage comes again, and `copy_rows` of random repeats.
+    """
 
     objective: str
     steps: int
     rows: int
     length: int
+    passage_rows: int = 0
     copy_rows: int = 0
+    masked_share: float = MASKED_SHARE  # of the tokens, in a masked stage
     echo_heads: int = 2
     heads: int = 1
     matrix_rate: float = 0.02  # Muon, weight matrices of the blocks
@@ -43,7 +52,12 @@ class Stage:
     dropout: float = 0.0  # share of what each half of a block writes that is set to zero, the rest scaled up
     dropout_steps: int | None = None  # of the stage's first steps; None: of all
     decay: float = 0.0  # share of the stage, at its end, in which the rates fall to a twentieth
+    bfloat16: bool = False  # products of matrices in it, weights in float32: twice as fast where the CPU has it
     averaged_steps: int = 0  # of the stage's last steps the weights go into the mean that comes out of the training
+
+    @property
+    def all_rows(self) -> int:
+        return self.rows + self.passage_rows + self.copy_rows
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,14 @@ from tests.support.small_tokenizers import small_tokenizer, story
 from viz_model.training.data import (
     HELD_OUT_SHARE,
     IGNORED,
+    LONGEST_PASSAGE,
+    MOST_BETWEEN,
+    SHORTEST_PASSAGE,
     Batch,
     encode_books,
     hide,
     joined,
+    passage_batch,
     recurring_batch,
     repeated_batch,
     split_books,
@@ -121,6 +125,51 @@ def test_text_batches_are_windows_of_the_text_from_all_of_it(size):
     assert batch.ids.dtype == batch.targets.dtype == np.int64
 
 
+COUNTED = np.arange(10_000_000, dtype=np.int32)  # a text in which no token comes twice
+
+
+def repeated(whole):
+    """(start, size, start of its copy) of the first piece of a row that comes again."""
+    copy = next(place for place, token in enumerate(whole) if token in whole[:place])
+    first, size = whole.index(whole[copy]), 1
+    while first + size < copy and copy + size < len(whole) and whole[first + size] == whole[copy + size]:
+        size += 1
+    return first, size, copy
+
+
+def test_a_passage_of_the_text_comes_again_and_every_next_token_counts():
+    batch = passage_batch(COUNTED, 400, 256, np.random.default_rng(0))
+    assert batch.ids.shape == batch.targets.shape == (400, 256)
+    np.testing.assert_array_equal(batch.ids[:, 1:], batch.targets[:, :-1])
+    whole = np.hstack((batch.ids, batch.targets[:, -1:]))
+    firsts, sizes, gaps = [], [], []
+    for row in whole.tolist():
+        first, size, copy = repeated(row)
+        assert row[first : first + size] == row[copy : copy + size]
+        assert (np.diff(row[first : first + size]) == 1).all()  # as it stands in the text
+        firsts.append(first)
+        if copy + size == len(row):
+            continue  # the row ends within the copy
+        sizes.append(size)
+        gaps.append(copy - first - size)
+    assert SHORTEST_PASSAGE == min(sizes) < LONGEST_PASSAGE - 5 < max(sizes) <= LONGEST_PASSAGE + MOST_BETWEEN
+    assert 0.4 < np.mean(np.array(firsts) == 0) < 0.6
+    assert 0.4 < np.mean(np.array(gaps) == 0) < 0.6
+    assert max(gaps) <= MOST_BETWEEN
+    several = [max(row.count(token) for token in set(row)) > 2 for row in whole.tolist()]
+    assert 0.15 < np.mean(several) < 0.3
+
+
+@examples(50)
+@given(st.integers(0, 10**6), st.integers(24, 300))
+def test_rows_with_a_passage_have_any_length(seed, length):
+    batch = passage_batch(COUNTED, 2, length, np.random.default_rng(seed))
+    assert batch.ids.shape == batch.targets.shape == (2, length)
+    again = passage_batch(COUNTED, 2, length, np.random.default_rng(seed))
+    np.testing.assert_array_equal(batch.ids, again.ids)
+    assert all(len(set(row)) < length for row in batch.ids.tolist())
+
+
 def test_joined_batches_stand_one_below_the_other():
     one, other = Batch(np.zeros((2, 3)), np.ones((2, 3))), Batch(np.full((1, 3), 2), np.full((1, 3), 3))
     both = joined(one, other)
@@ -129,7 +178,10 @@ def test_joined_batches_stand_one_below_the_other():
 
 
 def test_hidden_tokens_are_chosen_and_replaced_in_the_shares_of_bert():
-    """Devlin et al. 2019, §3.1: 15 % chosen; of these 80 % the mask token, 10 % a random one, 10 % unchanged."""
+    """Devlin et al. 2019, §3.1: 15 % chosen; of these 80 % the mask token, 10 % a random one, 10 % unchanged.
+
+    Another share of chosen tokens is one that somebody asks for.
+    """
     mask, n = 99, 400_000
     ids = np.random.default_rng(1).integers(0, 98, (400, n // 400))
     hidden = hide(ids, mask, np.random.default_rng(2))
@@ -141,6 +193,7 @@ def test_hidden_tokens_are_chosen_and_replaced_in_the_shares_of_bert():
         assert found / count == pytest.approx(share, abs=4 * (share * (1 - share) / count) ** 0.5)
 
     close_to(0.15, chosen.sum(), n)
+    close_to(0.3, (hide(ids, mask, np.random.default_rng(3), 0.3).targets != IGNORED).sum(), n)
     now, before = hidden.ids[chosen], ids[chosen]
     close_to(0.8, (now == mask).sum(), chosen.sum())
     close_to(0.1 + 0.1 / 98, (now == before).sum(), chosen.sum())  # a random token may be the same

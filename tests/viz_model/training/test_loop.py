@@ -121,6 +121,20 @@ def test_what_comes_out_is_the_mean_of_the_last_weights_of_its_stages(tmp_path, 
         assert torch.equal(tensor, parts.model.state_dict()[name]), name
 
 
+def test_bfloat16_takes_nearly_the_same_steps_and_leaves_float32_weights(tmp_path):
+    """Products of 8 bits are right to about 1/256 (Kalamkar et al. 2019, "A Study of BFLOAT16", §3)."""
+    stage = Stage("text", steps=20, rows=8, length=16, warm_up=5)
+    exact, reports = run(tmp_path / "exact", recipe=Recipe(CONFIG, (stage,)), save_every=1000)
+    rough, rough_reports = run(
+        tmp_path / "rough", recipe=Recipe(CONFIG, (replace(stage, bfloat16=True),)), save_every=1000
+    )
+    assert {tensor.dtype for tensor in rough.model.state_dict().values()} == {torch.float32}
+    assert [r.loss for r in rough_reports] == pytest.approx([r.loss for r in reports], rel=0.02)
+    assert [r.loss for r in rough_reports] != [r.loss for r in reports]
+    moved = [rough.model.state_dict()[name] - tensor for name, tensor in exact.model.state_dict().items()]
+    assert max(float(difference.abs().max()) for difference in moved) > 0
+
+
 def test_a_finished_training_is_not_run_again(tmp_path):
     first, _ = run(tmp_path)
     again, reports = run(tmp_path)

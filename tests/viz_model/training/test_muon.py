@@ -64,6 +64,23 @@ def test_steps_are_those_of_torch(shape, weight_decay):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_steps_in_bfloat16_are_torchs(shape):
+    ours, theirs = (torch.nn.Parameter(drawn(*shape)) for _ in range(2))
+    options = {"lr": 0.02, "momentum": 0.95, "weight_decay": 0.0}
+    one, other = Muon([ours], bfloat16=True, **options), torch.optim.Muon([theirs], nesterov=True, **options)
+    before = ours.detach().clone()
+    ours.grad, theirs.grad = (drawn(*shape, seed=10) for _ in range(2))
+    one.step()
+    other.step()
+    exact = torch.nn.Parameter(before.clone())
+    exact.grad = ours.grad
+    Muon([exact], **options).step()
+    assert (ours - theirs).norm() < 0.1 * (ours - before).norm()  # theirs takes each matrix by itself
+    assert 0 < (ours - exact).norm() < 0.1 * (ours - before).norm()
+    assert ours.dtype == torch.float32
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_steps_are_exactly_those_of_the_formula(shape):
     matrix = torch.nn.Parameter(drawn(*shape))
     optimizer = Muon([matrix], lr=0.03, momentum=0.9, weight_decay=0.2)

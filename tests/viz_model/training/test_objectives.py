@@ -1,6 +1,7 @@
 """The losses against loops over tokens, with heads silenced in the weights themselves."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from viz_model.training.data import (
     LETTERS,
     Batch,
     masked_batch,
+    passage_batch,
     recurring_batch,
     repeated_batch,
     text_batch,
@@ -128,6 +130,16 @@ def test_each_stage_has_its_own_loss(monkeypatch):
     close(stage_loss(MODEL, Stage("text", steps=1, rows=3, length=20), STREAM, drawn(5)), next_token(text))
 
 
+def test_the_text_stage_has_rows_in_which_a_passage_comes_again():
+    random = drawn(5)
+    parts = [text_batch(STREAM, 3, 24, random), passage_batch(STREAM, 2, 24, random)]
+    parts.append(repeated_batch(ORDINARY, 1, 24, random))
+    whole = Batch(np.vstack([part.ids for part in parts]), np.vstack([part.targets for part in parts]))
+    stage = Stage("text", steps=1, rows=3, length=24, passage_rows=2, copy_rows=1)
+    assert stage.all_rows == len(whole.ids)
+    close(stage_loss(MODEL, stage, STREAM, drawn(5)), next_token(whole))
+
+
 def test_the_recurring_stage_asks_for_second_copies_of_characters():
     model, stage = small_model(vocab_size=257), Stage("recurring", steps=1, rows=3, length=20)
     batch = recurring_batch(LETTERS, 3, 20, drawn(5))
@@ -142,6 +154,9 @@ def test_the_masked_stage_asks_for_the_hidden_tokens():
     assert (batch.ids == ORDINARY).any(), "the last token of the vocabulary is the mask"
     stage = Stage("masked", steps=1, rows=3, length=20)
     close(stage_loss(MODEL, stage, STREAM, drawn(5)), next_token(batch))
+    more = masked_batch(STREAM, 3, 20, ORDINARY, drawn(5), 0.5)
+    assert (more.targets != IGNORED).sum() > (batch.targets != IGNORED).sum()
+    close(stage_loss(MODEL, replace(stage, masked_share=0.5), STREAM, drawn(5)), next_token(more))
 
 
 def test_target_loss_is_that_of_each_translation_by_itself():

@@ -10,6 +10,7 @@ from viz_model.checkpoints import HEADS_FILE
 from viz_model.errors import VizError
 from viz_model.training.figures import dates, masked, repeats, text
 from viz_model.training.figures.report import Report, books_of
+from viz_model.training.recipe import RECIPES
 
 
 def report(model: vm.Model, folder: Path, whole_text: Path | None) -> Report:
@@ -17,10 +18,16 @@ def report(model: vm.Model, folder: Path, whole_text: Path | None) -> Report:
     if model.config.layout == "encoder-decoder":
         return dates.report(model)
     if model.config.layout == "encoder-only":
-        return masked.report(model, books_of(folder, whole_text))
+        return masked.report(model, books_of(folder, whole_text), _twin(folder))
     if model.config.d_ff == 0:  # attention alone: it was made to copy
         return repeats.report(model)
     return text.report(model, books_of(folder, whole_text))
+
+
+def _twin(folder: Path) -> vm.Model | None:
+    """The bundled model that a bundled one began with, of the same tokens and text."""
+    recipe = RECIPES.get(folder.name)
+    return vm.load(recipe.begins_with) if recipe and recipe.begins_with else None
 
 
 def main() -> None:

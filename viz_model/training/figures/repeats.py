@@ -27,10 +27,12 @@ class Repeats:
     """What was measured on rows of random tokens that come once again.
 
     loss: mean over the second copy from its second token on, which the one before it gives away, in nats.
+    right: the share of these tokens that are the first guess.
     previous, induction: the heads' weights (L,H) on the token before, and on the one after the earlier copy.
     """
 
     loss: float
+    right: float
     previous: Tensor
     induction: Tensor
 
@@ -47,9 +49,11 @@ def measure_repeats(transformer: Transformer, ids: Tensor) -> Repeats:
     half, layers = ids.shape[-1] // 2, range(transformer.config.n_layers)
     with capture("*.weights") as found:
         logits = transformer(ids, logits="all")[:, half:-1]  # (N, half − 1, V): nothing comes after the last
+    targets = ids[:, half + 1 :]
     weights = torch.stack([found[f"blocks.{layer}.attn.weights"] for layer in layers])  # (L,N,H,T,T)
     return Repeats(
-        loss=F.cross_entropy(logits.flatten(0, 1), ids[:, half + 1 :].flatten()).item(),
+        loss=F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item(),
+        right=(logits.argmax(-1) == targets).float().mean().item(),
         previous=previous_token_share(weights).mean(1),
         induction=induction_share(weights, half).mean(1),
     )
@@ -62,7 +66,8 @@ def report(model: Model) -> Report:
     heads = {"previous_random": table(measured.previous), "induction": table(measured.induction)}
     lines = [
         f"{ROWS} rows of {half} random characters and the same again",
-        f"loss of what comes again  {measured.loss:.3f} nats/token   blind guess {np.log(len(LETTERS)):.3f}",
+        f"what comes again  {measured.right:.1%} right, {measured.loss:.3f} nats/token   "
+        f"blind guess {np.log(len(LETTERS)):.3f}",
         *best_heads(heads),
     ]
     return Report(lines, heads)

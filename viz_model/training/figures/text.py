@@ -1,6 +1,7 @@
 """The figures of a model of text: held-out loss, what each head does, a continued story."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,14 +9,16 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from viz_model.errors import TrainingError
-from viz_model.heads.measures import induction_share, previous_token_share
+from viz_model.heads.measures import previous_token_share
+from viz_model.training.figures.repeats import Repeats, measure_repeats
 from viz_model.training.figures.report import Report, best_heads, table
 from viz_model.transformer.hooks import capture
 
 HALF, SEQUENCES, SEED = 40, 64, 20_000_000  # far from the seeds of any training step
 BATCH = 8  # windows
+EXAMPLE = ("The red fox met a grey goose by the old mill. The red fox met a grey goose by the", " old")
 STORY = "Once upon a time there was a king who had three daughters."
-HEAD_FIGURES = ("previous_text", "previous_random", "induction")
+HEAD_FIGURES = ("previous_text", "previous_random", "induction", "induction_text")
 
 
 def text_loss(model: vm.Model, books: list[str]) -> float:
@@ -56,28 +59,60 @@ def random_repeats(vocab_size: int) -> torch.Tensor:
     return torch.from_numpy(np.concatenate((segments, segments), axis=1))
 
 
-def head_figures(model: vm.Model, books: list[str]) -> dict[str, torch.Tensor]:
-    """Mean weights of every head, each (L,H): on the previous token, and induction (random repeats)."""
+def repeated_passages(model: vm.Model, books: list[str]) -> torch.Tensor:
+    """Passages of the books from random places, each row repeated once: (SEQUENCES, 2·HALF)."""
+    ids = np.array(_tokens(model, books))
+    starts = np.random.default_rng(SEED).integers(0, len(ids) - HALF, SEQUENCES)
+    passages = ids[starts[:, None] + np.arange(HALF)]
+    return torch.from_numpy(np.concatenate((passages, passages), axis=1))
+
+
+def _tokens(model: vm.Model, books: list[str]) -> list[int]:
+    """All tokens of the books; TrainingError where they are less than a row of the model."""
     ids = [i for book in books for i in model.tokenizer.encode(book)]
     length = model.config.context_length
     if len(ids) < length:
         raise TrainingError(f"The held-out text has {len(ids)} tokens; a row of it takes {length}.")
-    text = torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)[:SEQUENCES]
-    on_text = all_weights(model, text)
-    on_random = all_weights(model, random_repeats(model.config.vocab_size))
+    return ids
+
+
+@dataclass(frozen=True)
+class Copying:
+    """What a model knows of 40 tokens when they come again: random ones, and passages of the books."""
+
+    random: Repeats
+    passages: Repeats
+
+
+def copying(model: vm.Model, books: list[str]) -> Copying:
+    """Both kinds of repeats, in rows of a passage and its copy."""
+    return Copying(
+        measure_repeats(model.transformer, random_repeats(model.config.vocab_size)),
+        measure_repeats(model.transformer, repeated_passages(model, books)),
+    )
+
+
+def head_figures(model: vm.Model, books: list[str], copied: Copying | None = None) -> dict[str, torch.Tensor]:
+    """Mean weights of every head, each (L,H): on the previous token, and induction, on random tokens and on text.
+
+    copied: what `copying` gave, where it is there already.
+    """
+    ids, length = _tokens(model, books), model.config.context_length
+    rows = torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)[:SEQUENCES]
+    copied = copied or copying(model, books)
     return {
-        "previous_text": previous_token_share(on_text).mean(1),
-        "previous_random": previous_token_share(on_random).mean(1),
-        "induction": induction_share(on_random, HALF).mean(1),
+        "previous_text": previous_token_share(all_weights(model, rows)).mean(1),
+        "previous_random": copied.random.previous,
+        "induction": copied.random.induction,
+        "induction_text": copied.passages.induction,
     }
 
 
-def random_loss(model: vm.Model) -> float:
-    """Cross-entropy of the second copies, from their second token on, nats a token."""
-    ids = random_repeats(model.config.vocab_size)
-    with torch.inference_mode():
-        logits = model.transformer(ids, logits="all")[:, HALF:-1]
-    return F.cross_entropy(logits.flatten(0, 1), ids[:, HALF + 1 :].flatten()).item()
+def example_share(model: vm.Model) -> float:
+    """The probability of the word that comes again in the example."""
+    prompt, word = EXAMPLE
+    [right] = model.tokenizer.encode(word)
+    return model.trace(prompt).logits.softmax(-1)[right].item()
 
 
 def continued(model: vm.Model, prompt: str = STORY, **choices) -> str:
@@ -87,27 +122,20 @@ def continued(model: vm.Model, prompt: str = STORY, **choices) -> str:
     return prompt + b"".join(pieces).decode(errors="replace")
 
 
-def figures(model: vm.Model, books: list[str]) -> dict:
-    """All figures of a checkpoint as plain values."""
-    heads = head_figures(model, books)
-    return {
-        "held_out_loss": text_loss(model, books),
-        "random_repeat_loss": random_loss(model),
-        "heads": {name: table(values) for name, values in heads.items()},
-        "story": continued(model),
-    }
-
-
 def report(model: vm.Model, books: list[str]) -> Report:
     """The figures as the command prints them."""
-    result = figures(model, books)
+    copied = copying(model, books)
+    heads = {name: table(values) for name, values in head_figures(model, books, copied).items()}
+    prompt, word = EXAMPLE
     lines = [
-        f"held-out loss            {result['held_out_loss']:.3f} nats/token",
-        f"loss of repeated tokens  {result['random_repeat_loss']:.3f} nats/token",
-        *best_heads(result["heads"]),
-        result["story"],
+        f"held-out loss             {text_loss(model, books):.3f} nats/token",
+        f"random tokens, once more  {copied.random.right:.1%} right, {copied.random.loss:.3f} nats/token",
+        f"held-out text, once more  {copied.passages.right:.1%} right, {copied.passages.loss:.3f} nats/token",
+        f"{prompt} …{word}: {example_share(model):.2f}",
+        *best_heads(heads),
+        continued(model),
     ]
-    return Report(lines, result["heads"])
+    return Report(lines, heads)
 
 
 def all_weights(model: vm.Model, ids: torch.Tensor) -> torch.Tensor:

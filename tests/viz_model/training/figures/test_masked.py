@@ -53,6 +53,27 @@ def test_loss_and_accuracy_are_those_of_a_loop_over_hidden_tokens():
     assert found.unigram_accuracy == pytest.approx(np.mean([token == commonest for token in asked]))
 
 
+def test_one_hidden_token_is_named_from_both_sides_and_guessed_from_the_left():
+    """Against a pass of each text, whose one token in the middle is hidden, or which ends before it."""
+    host = model()
+    twin = Model("twin", small_model(vocab_size=TOKENIZER.vocab_size - 1, context_length=LENGTH), TOKENIZER)
+    ids = [token for book in BOOKS for token in (TOKENIZER.end_of_text, *TOKENIZER.encode(book))]
+    middle, seen, guessed = LENGTH // 2, [], []
+    for n in range(12):
+        start = int(n * (len(ids) - LENGTH) / 11)
+        window = ids[start : start + LENGTH]
+        blanked = [*window[:middle], TOKENIZER.mask, *window[middle + 1 :]]
+        named = host.transformer(torch.tensor([blanked]), logits="all")[0, middle].double().log_softmax(-1)
+        before = twin.transformer(torch.tensor([window[:middle]]))[0].double().log_softmax(-1)
+        seen.append(-float(named[window[middle]]))
+        guessed.append(-float(before[window[middle]]))
+    found = masked.both_sides(host, twin, BOOKS, count=12)
+    assert found.loss == pytest.approx(np.mean(seen), rel=1e-4)
+    assert found.left_loss == pytest.approx(np.mean(guessed), rel=1e-4)
+    assert found.ahead == pytest.approx(np.mean(np.array(seen) < np.array(guessed)))
+    assert found.count == 12
+
+
 def test_figures_of_heads_are_means_over_all_rows():
     host = model()
     found = masked.head_figures(host, BOOKS)

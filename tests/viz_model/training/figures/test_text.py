@@ -10,9 +10,11 @@ from tests.support.small_models import small_model
 from tests.support.small_tokenizers import small_tokenizer, story
 from viz_model.checkpoints import HEADS_FILE, load, save
 from viz_model.errors import TrainingError
+from viz_model.heads.measures import induction_share, previous_token_share
 from viz_model.model import Model
 from viz_model.training.data import split_books
 from viz_model.training.figures import __main__ as command
+from viz_model.training.figures import repeats
 from viz_model.training.figures import text as figures
 from viz_model.training.figures.report import HELD_OUT_FILE
 
@@ -53,7 +55,8 @@ def test_a_model_that_knows_nothing_has_the_loss_of_chance():
     host.transformer.state_dict()["final_norm.bias"][:] = 0
     chance = np.log(TOKENIZER.vocab_size)
     assert figures.text_loss(host, BOOKS) == pytest.approx(chance, rel=1e-5)
-    assert figures.random_loss(host) == pytest.approx(chance, rel=1e-5)
+    copied = figures.copying(host, [story()])
+    assert copied.random.loss == copied.passages.loss == pytest.approx(chance, rel=1e-5)
 
 
 def test_random_repeats_repeat_once_and_hold_no_control_token():
@@ -65,15 +68,39 @@ def test_random_repeats_repeat_once_and_hold_no_control_token():
     assert len({tuple(row.tolist()) for row in ids}) == len(ids)
 
 
-def test_loss_of_repeats_is_that_of_a_loop(monkeypatch):
+def test_repeated_passages_are_those_of_the_books():
+    host = model()
+    ids = figures.repeated_passages(host, BOOKS)
+    assert torch.equal(ids, figures.repeated_passages(host, BOOKS))
+    half = ids.shape[1] // 2
+    assert torch.equal(ids[:, :half], ids[:, half:])
+    whole = "".join(BOOKS)
+    assert all(TOKENIZER.decode(row).strip("\N{REPLACEMENT CHARACTER}") in whole for row in ids[:, :half].tolist())
+    assert len({tuple(row.tolist()) for row in ids}) > len(ids) // 4
+
+
+def test_loss_of_repeats_and_their_right_guesses_are_those_of_a_loop(monkeypatch):
     monkeypatch.setattr(figures, "SEQUENCES", 3)
     monkeypatch.setattr(figures, "HALF", 6)
-    host, each = model(), []
-    for row in figures.random_repeats(TOKENIZER.vocab_size).tolist():
-        for target in range(7, 12):  # of the second copy, 6 … 11, its first cannot be known
-            logits = host.transformer(torch.tensor([row[:target]]))[0].double()
-            each.append(float(logits.logsumexp(-1) - logits[row[target]]))
-    assert figures.random_loss(host) == pytest.approx(np.mean(each), rel=1e-4)
+    host = model()
+    copied = figures.copying(host, BOOKS)
+    rows = {"random": figures.random_repeats(TOKENIZER.vocab_size), "passages": figures.repeated_passages(host, BOOKS)}
+    for name, ids in rows.items():
+        each, right = [], []
+        for row in ids.tolist():
+            for target in range(7, 12):  # of the second copy, 6 … 11, its first cannot be known
+                logits = host.transformer(torch.tensor([row[:target]]))[0].double()
+                each.append(float(logits.logsumexp(-1) - logits[row[target]]))
+                right.append(int(logits.argmax()) == row[target])
+        assert getattr(copied, name).loss == pytest.approx(np.mean(each), rel=1e-4)
+        assert getattr(copied, name).right == pytest.approx(np.mean(right))
+
+
+def test_the_share_of_the_example_is_that_of_the_word_which_comes_again(monkeypatch):
+    monkeypatch.setattr(figures, "EXAMPLE", ("the the", " "))
+    host = model()
+    logits = host.transformer(torch.tensor([TOKENIZER.encode("the the")]))[0].double()
+    assert figures.example_share(host) == pytest.approx(logits.softmax(-1)[ord(" ")].item(), rel=1e-5)
 
 
 def test_figures_of_heads_are_means_over_all_rows(monkeypatch):
@@ -85,6 +112,7 @@ def test_figures_of_heads_are_means_over_all_rows(monkeypatch):
     ids = [token for book in BOOKS for token in TOKENIZER.encode(book)]
     text = [ids[start : start + 16] for start in range(0, 64, 16)]
     random = figures.random_repeats(TOKENIZER.vocab_size).tolist()
+    passages = figures.repeated_passages(host, BOOKS).tolist()
     for layer, head in np.ndindex(2, 4):
         on_text = [host.trace(row).weights(layer, head) for row in text]
         on_random = [host.trace(row).weights(layer, head) for row in random]
@@ -92,8 +120,12 @@ def test_figures_of_heads_are_means_over_all_rows(monkeypatch):
             name: np.mean([float(a[i, i - 1]) for a in rows for i in range(1, len(a))])
             for name, rows in (("previous_text", on_text), ("previous_random", on_random))
         }
-        induction = np.mean([float(a[i, i - 6 + 1]) for a in on_random for i in range(6, 12)])
-        for name, expected in {**previous, "induction": induction}.items():
+        on_passages = [host.trace(row).weights(layer, head) for row in passages]
+        induction = {
+            name: np.mean([float(a[i, i - 6 + 1]) for a in rows for i in range(6, 12)])
+            for name, rows in (("induction", on_random), ("induction_text", on_passages))
+        }
+        for name, expected in {**previous, **induction}.items():
             assert float(found[name][layer, head]) == pytest.approx(expected, abs=1e-5)
 
 
@@ -109,9 +141,14 @@ def test_attention_made_by_hand_has_the_figures_it_should(monkeypatch):
     before, itself = looking_at(*range(-1, length - 1)), looking_at(*range(length))
     induction = looking_at(*(i - half + 1 if i >= half else 0 for i in range(length)))
     by_hand = torch.stack((torch.stack((before, itself)), torch.stack((induction, itself))))  # (L,H,T,T)
+    shares = repeats.Repeats(
+        loss=0.0, right=1.0, previous=previous_token_share(by_hand), induction=induction_share(by_hand, half)
+    )
+    monkeypatch.setattr(figures, "measure_repeats", lambda transformer, ids: shares)
     monkeypatch.setattr(figures, "all_weights", lambda host, ids: by_hand[:, None].expand(-1, len(ids), -1, -1, -1))
     found = figures.head_figures(model(context_length=length), [story()])
-    assert found["previous_text"].tolist() == found["previous_random"].tolist()
+    torch.testing.assert_close(found["previous_text"], found["previous_random"])
+    assert found["induction_text"].tolist() == found["induction"].tolist()
     assert found["previous_text"][:, 1].tolist() == [0, 0]
     assert found["previous_text"][0, 0] == 1
     np.testing.assert_allclose(found["induction"], [[0, 0], [1, 0]])
@@ -129,6 +166,7 @@ def test_a_continued_story_begins_with_the_prompt():
 
 
 def test_the_command_prints_and_writes_what_it_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(figures, "EXAMPLE", ("the the", " "))
     monkeypatch.setattr(figures, "STORY", "the")
     monkeypatch.setattr(figures.continued, "__defaults__", ("the",))
     save(tmp_path, small_model(vocab_size=TOKENIZER.vocab_size, context_length=96), TOKENIZER)
@@ -143,7 +181,11 @@ def test_the_command_prints_and_writes_what_it_measured(tmp_path, monkeypatch, c
         assert (tmp_path / HEADS_FILE).exists() == ("--write" in more)
     assert printed[0] == printed[1] == printed[2]  # the excerpt is the whole of this small text's ends
     host = load(tmp_path)
-    assert f"held-out loss            {figures.text_loss(host, ends):.3f}" in printed[0]
+    assert f"held-out loss             {figures.text_loss(host, ends):.3f}" in printed[0]
+    copied = figures.copying(host, ends)
+    assert f"random tokens, once more  {copied.random.right:.1%} right, {copied.random.loss:.3f} nats" in printed[0]
+    assert f"held-out text, once more  {copied.passages.right:.1%} right, {copied.passages.loss:.3f} nats" in printed[0]
+    assert f"{figures.example_share(host):.2f}" in printed[0]
     measured = figures.head_figures(host, ends)
     assert host.measured_heads.keys() == measured.keys()
     for name, table in measured.items():
