@@ -27,6 +27,7 @@ MEASURED = {  # what is found in a checkpoint's figures, in words; of an encoder
     "next_text": "next token, on held-out text,",
     "previous_random": "previous token, on random repeats,",
     "induction": "induction, on random repeats,",
+    "induction_text": "induction, on repeated text,",
     "year_letters": "the letters of the year, on held-out dates,",
     "month_letters": "the letters of the month, on held-out dates,",
     "day_letters": "the letters of the day, on held-out dates,",

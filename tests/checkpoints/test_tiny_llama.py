@@ -1,19 +1,13 @@
 """The bundled model with Llama's parts keeps what its README says, and is Llama of `transformers` with its weights."""
 
-import json
-import re
 from functools import cache
 
-import numpy as np
-import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import viz_model as vm
 from tests.reference.name_maps import LLAMA_NAMES
 from tests.support.transformers_tiny_gpt import FOLDER as GPT
-from viz_model.training.figures.report import books_of
-from viz_model.training.figures.text import head_figures, text_loss
 
 FOLDER = GPT.parent / "tiny-llama"
 README = (FOLDER / "README.md").read_text()
@@ -62,31 +56,3 @@ def test_it_is_llama_of_another_library():
     for layer, maps in enumerate(theirs.attentions):
         for head in range(model().config.n_heads):
             torch.testing.assert_close(trace.weights(layer, head), maps[0, head], atol=1e-5, rtol=1e-4)
-
-
-def held_out_loss_told(folder):
-    [told] = re.findall(r"Held-out loss: ([\d.]+) nats", (folder / "README.md").read_text())
-    return float(told)
-
-
-def test_the_held_out_loss_is_what_the_readme_tells_and_no_worse_than_that_of_tiny_gpt():
-    """Their figures are of all 34 books, which takes a minute each; both are measured on every sixth of them."""
-    books = books_of(FOLDER, None)[::6]
-    ours, his = text_loss(model(), books), text_loss(vm.load("tiny-gpt"), books)
-    assert held_out_loss_told(FOLDER) <= held_out_loss_told(GPT)
-    assert ours - his == pytest.approx(held_out_loss_told(FOLDER) - held_out_loss_told(GPT), abs=0.03)
-    assert ours == pytest.approx(held_out_loss_told(FOLDER), abs=0.25)
-
-
-def test_what_was_measured_of_its_heads():
-    written = json.loads((FOLDER / "heads.json").read_text())
-    for name, table in head_figures(model(), books_of(FOLDER, None)).items():
-        values = table.numpy()
-        np.testing.assert_allclose(written[name], values, atol=2e-3)
-        layer, head = np.unravel_index(values.argmax(), values.shape)
-        assert re.search(rf"{name}[^\n]*{values.max():.2f}[^\n]*layer {layer}, head {head}", README), name
-
-
-@pytest.mark.parametrize("name", ["tiny-gpt", "tiny-llama"])
-def test_both_have_the_same_size(name):
-    assert vm.load(name).transformer.n_parameters() == pytest.approx(4.3e6, rel=0.02)

@@ -14,7 +14,7 @@ from viz_model.errors import TrainingError
 from viz_model.heads.measures import next_token_share, previous_token_share
 from viz_model.training.data import IGNORED, encode_books, hide
 from viz_model.training.figures.report import Report, best_heads, table
-from viz_model.training.figures.text import BATCH, SEED, SEQUENCES, all_weights
+from viz_model.training.figures.text import BATCH, SEED, SEQUENCES, SOME, all_weights
 
 WINDOW, ONE_HIDDEN = 128, 1024  # tokens of a window in which one is hidden, and how many windows
 
@@ -112,9 +112,10 @@ def report(model: vm.Model, books: list[str], twin: vm.Model | None) -> Report:
     result = masked_figures(model, books)
     heads = {name: table(values) for name, values in head_figures(model, books).items()}
     lines = [
-        f"{result.count:,} hidden tokens of the held-out text",
+        f"{result.count:,} hidden tokens of the held-out text, 15 % of each row",
         f"loss      {result.loss:.3f} nats/token   unigram {result.unigram_loss:.3f}",
         f"accuracy  {result.accuracy:.3f}              unigram {result.unigram_accuracy:.3f}",
+        f"of every eighth book: loss {masked_figures(model, books[SOME]).loss:.3f}",
         *(_beside(model, twin, books) if twin else ()),
         *best_heads(heads),
     ]

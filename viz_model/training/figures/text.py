@@ -16,6 +16,7 @@ from viz_model.transformer.hooks import capture
 
 HALF, SEQUENCES, SEED = 40, 64, 20_000_000  # far from the seeds of any training step
 BATCH = 8  # windows
+SOME = slice(None, None, 8)  # of the books: enough to see within seconds that a loss is what it was
 EXAMPLE = ("The red fox met a grey goose by the old mill. The red fox met a grey goose by the", " old")
 STORY = "Once upon a time there was a king who had three daughters."
 HEAD_FIGURES = ("previous_text", "previous_random", "induction", "induction_text")
@@ -129,6 +130,7 @@ def report(model: vm.Model, books: list[str]) -> Report:
     prompt, word = EXAMPLE
     lines = [
         f"held-out loss             {text_loss(model, books):.3f} nats/token",
+        f"of every eighth book      {text_loss(model, books[SOME]):.3f} nats/token",
         f"random tokens, once more  {copied.random.right:.1%} right, {copied.random.loss:.3f} nats/token",
         f"held-out text, once more  {copied.passages.right:.1%} right, {copied.passages.loss:.3f} nats/token",
         f"{prompt} …{word}: {example_share(model):.2f}",

@@ -1,0 +1,91 @@
+"""The bundled models that continue a text keep what their READMEs say, measured on the committed weights."""
+
+import json
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import viz_model as vm
+from viz_model.checkpoints import FOLDER
+from viz_model.training.figures.report import books_of, table
+from viz_model.training.figures.text import EXAMPLE, SOME, copying, example_share, head_figures, text_loss
+from viz_ui.frame.address import EXAMPLES
+
+NAMES = ("tiny-gpt", "tiny-llama")
+BOOKS = books_of(FOLDER / "tiny-gpt", None)
+LEAST_RIGHT = {"tiny-gpt": 0.4, "tiny-llama": 0.4}  # of held-out passages that come again
+MOST_NATS = {"tiny-gpt": 3.0, "tiny-llama": 3.0}
+
+pytestmark = pytest.mark.parametrize("name", NAMES)
+
+
+def table_told(name):
+    return (FOLDER / name / "README.md").read_text()
+
+
+def told(name):
+    """The sentences of the README, without the ends of their lines."""
+    return " ".join(table_told(name).split())
+
+
+@cache
+def copied(name):
+    return copying(vm.load(name), BOOKS)
+
+
+@cache
+def heads(name):
+    return {figure: table(values) for figure, values in head_figures(vm.load(name), BOOKS, copied(name)).items()}
+
+
+def test_the_held_out_loss_of_some_books_is_what_the_readme_tells(name):
+    assert f"{text_loss(vm.load(name), BOOKS[SOME]):.2f} on every eighth of the books" in told(name)
+
+
+@pytest.mark.slow
+def test_the_held_out_loss_is_what_the_readme_tells(name):
+    loss = text_loss(vm.load(name), BOOKS)
+    assert f"Held-out loss: {loss:.2f} nats" in told(name)
+    assert loss <= 3.505
+
+
+def test_random_tokens_are_known_when_they_come_again(name):
+    found = copied(name).random
+    assert found.right >= 0.95
+    assert f"random tokens {100 * found.right:.0f} % ({found.loss:.2f} nats" in told(name)
+
+
+def test_held_out_passages_are_known_when_they_come_again(name):
+    found = copied(name).passages
+    assert found.right >= LEAST_RIGHT[name]
+    assert found.loss <= MOST_NATS[name]
+    assert f"passages of the held-out text {100 * found.right:.0f} % ({found.loss:.2f} nats" in told(name)
+
+
+def test_the_word_of_the_example_is_what_the_readme_tells(name):
+    prompt, _ = EXAMPLE
+    assert prompt == EXAMPLES["Words that come again"]
+    assert f"{100 * example_share(vm.load(name)):.0f} % to “ old”" in told(name)
+
+
+def test_the_copying_circuit_is_there(name):
+    least_of = {"previous_text": 0.9, "previous_random": 0.9, "induction": 0.8, "induction_text": 0.4}
+    for figure, least in least_of.items():
+        layer, head = np.unravel_index(np.argmax(heads(name)[figure]), np.shape(heads(name)[figure]))
+        assert heads(name)[figure][layer][head] >= least, figure
+        assert layer == figure.startswith("induction"), "previous-token heads stand below those that read them"
+
+
+def test_the_heads_file_and_the_readme_hold_what_is_measured(name):
+    written = json.loads((FOLDER / name / "heads.json").read_text())
+    assert written.keys() == heads(name).keys()
+    for figure, values in heads(name).items():
+        np.testing.assert_allclose(written[figure], values, atol=2e-3)
+        layer, head = np.unravel_index(np.argmax(values), np.shape(values))
+        assert re.search(rf"{figure}`[^\n]*{np.max(values):.2f}[^\n]*layer {layer}, head {head}", table_told(name)), figure
+
+
+def test_all_have_the_same_size(name):
+    assert vm.load(name).transformer.n_parameters() == pytest.approx(4.3e6, rel=0.02)
