@@ -84,7 +84,8 @@ def test_the_heads_file_and_the_readme_hold_what_is_measured(name):
     for figure, values in heads(name).items():
         np.testing.assert_allclose(written[figure], values, atol=2e-3)
         layer, head = np.unravel_index(np.argmax(values), np.shape(values))
-        assert re.search(rf"{figure}`[^\n]*{np.max(values):.2f}[^\n]*layer {layer}, head {head}", table_told(name)), figure
+        row = rf"{figure}`[^\n]*{np.max(values):.2f}[^\n]*layer {layer}, head {head}"
+        assert re.search(row, table_told(name)), figure
 
 
 def test_all_have_the_same_size(name):
