@@ -27,7 +27,7 @@ def grid_pictures(view: View, name: str, full: bool, hiding: str) -> tuple[np.nd
         trace,
         _kept("pictures", *_passed(view), name, full, hiding),
         lambda layer: _pictures_of_layer(trace, shown, name, full, layer),
-        "Every head at a glance …",
+        "Drawing every head …",
     )
     pictures, seen = zip(*layers, strict=True)
     return np.stack(pictures), of_all_layers(seen, trace.config.n_heads)

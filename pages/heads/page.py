@@ -15,6 +15,7 @@ from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.frame.address import bring_sidebar_along, choose
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted
 from viz_ui.parts.arithmetic import draw_arithmetic
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
@@ -22,15 +23,16 @@ from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 
 RANGES = ("0 to 1", "own range")
 
-MEASURED = {  # what is found in a checkpoint's figures, in words; of an encoder-decoder they are of cross-attention
-    "previous_text": "previous token, on held-out text,",
-    "next_text": "next token, on held-out text,",
-    "previous_random": "previous token, on random repeats,",
-    "induction": "induction, on random repeats,",
-    "induction_text": "induction, on repeated text,",
-    "year_letters": "the letters of the year, on held-out dates,",
-    "month_letters": "the letters of the month, on held-out dates,",
-    "day_letters": "the letters of the day, on held-out dates,",
+# What a checkpoint's figures say of a head: where its mean weight goes. An encoder-decoder has them of cross-attention.
+MEASURED = {
+    "previous_text": "on the previous token (held-out text)",
+    "next_text": "on the next token (held-out text)",
+    "previous_random": "on the previous token (random tokens, repeated)",
+    "induction": "on the token after an earlier copy (random tokens, repeated)",
+    "induction_text": "on the token after an earlier copy (held-out text, repeated)",
+    "year_letters": "on the letters of the year (held-out dates)",
+    "month_letters": "on the letters of the month (held-out dates)",
+    "day_letters": "on the letters of the day (held-out dates)",
 }
 
 SHORT = 40  # tokens, up to which matrix and lines stand side by side
@@ -40,22 +42,23 @@ WIDTHS = {"entropy": 60, "previous": 64}  # pixels that these column names need
 COLUMNS = {
     "layer": "Layer",
     "head": "Head",
-    "entropy": "How spread the weights are, in bits: 0 for one token, log₂ n for n tokens alike",
-    "first": "Mean weight on the first key token",
-    "itself": "Mean weight on the query token itself",
-    "previous": "Mean weight on the token before the query",
+    "entropy": "How evenly a query spreads its weights, in bits: 0 if it reads one token, log₂ n if it reads n equally",
+    "first": "The weight on the first key",
+    "itself": "The weight of a token on itself",
+    "previous": "The weight on the token right before the query; the first query has none and is left out",
 }
 
 
 def draw() -> None:
     st.title("Heads")
     st.markdown(
-        "Each head decides for every token (the **query**, a row) how much it reads from every token it may see "
-        "(the **keys**, columns). Choose a head in the grid, point at a cell, click it for its arithmetic."
+        "**Which tokens does each head read?** A row of a matrix is a query, the token that reads. A column is a key, "
+        "a token that it may read. Click a head in the grid, then click a cell to see its arithmetic below.",
+        help=explained("weight", "score", "softmax", "value"),
     )
     draw_heads(*draw_switches())
     view = current_view()
-    st.subheader(f"The cell of query {view.query} and key {view.key}")
+    st.subheader(f"Query {view.query} and key {view.key}, step by step")
     draw_arithmetic(view)
 
 
@@ -108,13 +111,14 @@ def draw_grid(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) ->
     )
     rows, columns = small.shape[-2:]
     config = view.trace.config
-    shared = f" {config.n_heads} heads read {counted(config.n_kv_heads, 'key/value head')}." if key_heads(view) else ""
-    pooled = (
-        f"pooled to {rows}×{columns} by the largest cell, "
-        if max(len(shown.queries), len(shown.keys)) > max(rows, columns)
-        else ""
-    )
-    st.caption(f"Thumbnails: {pooled}{'one scale for all, 0 to 1' if full else 'each head on its own scale'}.{shared}")
+    scale = "All thumbnails have one scale, 0 to 1." if full else "Each thumbnail has a scale of its own."
+    is_pooled = max(len(shown.queries), len(shown.keys)) > max(rows, columns)
+    pooled = f" They are {rows} × {columns} pixels, and each pixel is its largest cell." if is_pooled else ""
+    shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
+    if key_heads(view):
+        shared = f" {config.n_heads} heads share {counted(config.n_kv_heads, 'key/value head')}."
+        terms.append("grouped heads")
+    st.caption(f"{scale}{pooled}{shared}", help=explained(*terms) or None)
 
 
 def key_heads(view: View) -> list[int] | None:
@@ -156,7 +160,7 @@ def notes(view: View) -> list[list[str]] | None:
 def note(model: vm.Model, layer: int, head: int) -> str:
     measured = model.measured_heads
     found = [
-        f"{words} {measured[name][layer][head]:.2f}"
+        f"{measured[name][layer][head]:.2f} {words}"
         for name, words in MEASURED.items()
         if name in measured and measured[name][layer][head] >= 0.3
     ]
@@ -187,7 +191,7 @@ def draw_head(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) ->
         [
             matrix,
             Lines("lines", "Who reads whom", of=drawn.name),
-            Bars("bars", "Row of the query", of=drawn.name),
+            Bars("bars", "What the query reads", of=drawn.name),
         ],
         key="head_panels",
         selected=shown.selected(view.query, view.key),
@@ -195,7 +199,7 @@ def draw_head(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) ->
         on_pick=shown.choose_cell,
         on_open=note_opened,
     )
-    say_hidden(view, shown, "The table and the arithmetic of a cell are")
+    say_hidden(view, shown, "The table and the arithmetic")
     open_noted_matrix(view, {drawn.name: matrix})
 
 
@@ -220,13 +224,12 @@ def draw_table(view: View) -> None:
             for name, words in COLUMNS.items()
         },
     )
-    itself = ", on the query itself, on the token before it (of the queries that have one)"
     st.caption(
-        "Means over the queries: entropy in bits; weight on the first key token"
-        f"{'' if view.part == 'cross' else itself}. Click a column to sort, mark a row to choose its head."
+        "Each number is a mean over the queries. Click the name of a column to sort, or tick a row to choose its head.",
+        help=explained("entropy", "bit"),
     )
     if not view.trace.stored:
-        st.caption("A long prompt: scores and weights are derived from the held Q, K and mask, head by head.")
+        st.caption("This prompt is long, so each head is computed again from its Q, K and mask when it is drawn.")
 
 
 def take_row(table: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import ATTENTION, coloured
+from viz_ui.look.glossary import explained
 from viz_ui.parts.arithmetic import draw_arithmetic
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
@@ -17,13 +18,15 @@ def draw() -> None:
     view = current_view()
     st.title("Inside a head")
     st.markdown(
-        f"All that {view.where} computes. One query row, **{view.query}**, is framed in every step; click any cell to "
-        "follow another." + (" **Q** comes of what is written, **K** and **V** of the source." * (view.part == "cross"))
+        f"**How does a head turn vectors into weights?** These are all steps of {view.where}. The row of query "
+        f"{view.query} is framed in each of them. Click any cell to follow another query."
+        + (" Q is computed from the target, K and V from the source." * (view.part == "cross")),
+        help=explained("value", "score", "softmax", "weight"),
     )
     st.latex(coloured(ATTENTION))
     draw_steps(choose_shown(view))
-    st.caption(sources(view))
-    st.subheader(f"The cell of query {view.query} and key {view.key}")
+    draw_sources(view)
+    st.subheader(f"Query {view.query} and key {view.key}, step by step")
     draw_arithmetic(view, products_open=True)
 
 
@@ -50,7 +53,7 @@ def draw_steps(shown: Shown) -> None:
         on_pick=shown.choose_cell,
         on_open=note_opened,
     )  # fmt: skip
-    say_hidden(view, shown, "A·V and the arithmetic of a cell are")
+    say_hidden(view, shown, "A·V and the arithmetic")
     open_noted_matrix(view, matrices)
     bring_sidebar_along()
 
@@ -94,7 +97,7 @@ def head_matrices(view: View) -> dict[str, Matrix]:
     items += [
         square(view, "masked", f"{scaled} + M" if plain_scores else "scores + M", **masked, allowed=allowed),
         square(view, "weights", "A = softmax", weights, role="weights", scale="sequential", allowed=allowed),
-        features(view, "mixed", "A·V, mixed", "stream", trace.mixed(layer)[head], "T", rows_are_queries=True),
+        features(view, "mixed", "A·V, mixed values", "stream", trace.mixed(layer)[head], "T", rows_are_queries=True),
     ]
     return {item.name: item for item in items}
 
@@ -150,19 +153,29 @@ def shared(title: str, view: View) -> str:
     config = view.trace.config
     if config.n_kv_heads == config.n_heads:
         return title
-    return f"{title} (head {config.kv_head(view.head)} of {config.n_kv_heads}, shared)"
+    return f"{title} (shared, {config.kv_head(view.head)} of {config.n_kv_heads})"
 
 
-def sources(view: View) -> str:
+def draw_sources(view: View) -> None:
+    """Where the numbers come from, what is special in this model, and the papers."""
     trace = view.trace
-    kept = "as they were computed in the pass" if trace.stored else "derived from the held Q, K and mask"
-    has_sink = trace.sink(view.layer, view.head) is not None
-    sink = "A sink takes part of each row's softmax, so its weights sum to less than 1. " * has_sink
-    rotation = "; R, rotary positions: Su et al. 2021, “RoFormer”, §3.2.2" * (trace.config.position == "rotary")
-    return (
-        f"Scores and weights {kept}; scaled scores are drawn as QKᵀ × {view.trace.equation(view.layer).scale:.4g}. "
-        f"{sink}Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1{rotation}."
-    )
+    words = [
+        "Scores and weights are those of the pass."
+        if trace.stored
+        else "This prompt is long, so scores and weights are computed again from the Q, K and mask of the pass.",
+        f"Scaled scores are QKᵀ × {trace.equation(view.layer).scale:.4g}.",
+    ]
+    sources, terms = ["Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1"], []
+    if trace.sink(view.layer, view.head) is not None:
+        words.append("A sink takes part in each softmax, so the weights of a row add up to less than 1.")
+        terms.append("attention sink")
+    if trace.config.position == "rotary":
+        words.append("R turns queries and keys by their position.")
+        sources.append("Su et al. 2021, “RoFormer”, §3.2.2")
+        terms.append("RoPE")
+    if trace.config.n_kv_heads < trace.config.n_heads:
+        terms.append("grouped heads")
+    st.caption(f"{' '.join(words)} {'; '.join(sources)}.", help=explained(*terms) or None)
 
 
 draw()

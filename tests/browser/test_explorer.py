@@ -62,7 +62,7 @@ def test_from_a_prompt_to_the_number_of_a_cell(page, app_url):
     expect(page.get_by_text(f"Layer {LAYER}, head {HEAD}: weights")).to_be_visible()
     settle(page)
     click_cell(page, "weights", QUERY, KEY)
-    expect(page.get_by_role("heading", name=f"The cell of query {QUERY} and key {KEY}")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Query {QUERY} and key {KEY}, step by step")).to_be_visible()
     settle(page)
     weight = attentions(ids(PROMPT))[LAYER, HEAD, QUERY, KEY]
     eventually(lambda: shown_weight(page), pytest.approx(weight, rel=1e-3))
@@ -72,7 +72,7 @@ def test_a_link_opened_on_a_fresh_server_restores_the_view(page, fresh_app_url):
     choices = {"prompt": PROMPT, "layer": 3, "head": 1, "query": 7, "key": 2, "mask": "bidirectional"}
     for path in ("inside_a_head", ""):
         open_page(page, link(fresh_app_url, path, **choices))
-        expect(page.get_by_role("heading", name="The cell of query 7 and key 2")).to_be_visible()
+        expect(page.get_by_role("heading", name="Query 7 and key 2, step by step")).to_be_visible()
         eventually(lambda: chosen(page), {"Layer": "3", "Head": "1", "Query": "7", "Key": "2"})
         expect(page.get_by_role("textbox", name="Prompt")).to_have_value(PROMPT)
         expect(page.get_by_role("radio", name="bidirectional")).to_be_checked()
@@ -106,7 +106,7 @@ def test_choices_hold_on_every_page(page, app_url):
     expected = {"Layer": "1", "Head": "6", "Query": "5", "Key": "3"}
     eventually(lambda: chosen(page), expected)
     click_cell(page, "weights", 6, 2)
-    expect(page.get_by_role("heading", name="The cell of query 6 and key 2")).to_be_visible()
+    expect(page.get_by_role("heading", name="Query 6 and key 2, step by step")).to_be_visible()
     settle(page)
     choose_page(page, "Heads")
     expect(page.get_by_role("heading", name="Heads", exact=True)).to_be_visible()
@@ -198,7 +198,7 @@ def test_the_keyboard_chooses_head_and_cell(page, app_url):
     page.locator("[data-panel='weights'] .stage").focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="The cell of query 4 and key 3")).to_be_visible()
+    expect(page.get_by_role("heading", name="Query 4 and key 3, step by step")).to_be_visible()
     settle(page)
 
 

@@ -195,9 +195,9 @@ def test_a_shorter_prompt_brings_the_query_back_into_it():
     assert test.number_input(key="query").value == len(ids("one two")) - 1
 
 
-def test_a_foreign_mask_is_called_foreign():
+def test_it_is_said_of_a_mask_that_the_model_was_not_trained_with_it():
     test = app(**at(prompt="one two three", mask="bidirectional"))
-    assert any("foreign" in caption.value for caption in test.sidebar.caption)
+    assert any("not with this one" in caption.value for caption in test.sidebar.caption)
 
 
 @pytest.mark.parametrize("damage", ["no folder", "no weights", "truncated weights", "no tokenizer", "broken config"])

@@ -238,7 +238,7 @@ def test_threads_on_one_model_see_their_own_passes(ours):
 @pytest.mark.parametrize(
     ("name", "part", "words"),
     [("GPT-2", "self", "divided by √D|times this model's scale"), ("Gemma 2", "self", "capped"),
-     ("gpt-oss", "self", "the sink's, in the row's sum"), ("T5", "encoder", "plus the bias"),
+     ("gpt-oss", "self", "exp of the sink, part of the row's sum"), ("T5", "encoder", "plus the bias"),
      ("T5", "cross", "times this model's scale")],
 )  # fmt: skip
 def test_the_arithmetic_of_a_cell(name, part, words, ours, theirs):

@@ -20,6 +20,7 @@ from viz_ui.frame.address import (
 )
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
 from viz_ui.frame.view import View, traced
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, plain, sentence
 
 BARE = "at_the_bare_address"
@@ -31,9 +32,9 @@ LONGEST_DRAWN = 2048  # tokens; a matrix of more has more cells than a browser b
 SENT = ("raw", "chat")  # a chat model's prompt: as typed, or in the template of its chats
 
 ATTENTION = {
-    "encoder": "the source reads itself",
-    "decoder": "what is written reads itself",
-    "cross": "what is written reads the source",
+    "encoder": "each token of the source reads the source",
+    "decoder": "each token of the target reads the target",
+    "cross": "each token of the target reads the source",
 }
 
 
@@ -111,11 +112,12 @@ def _choose_model() -> vm.Model:
     layers = counted(config.n_layers, "layer")
     if model.has_source:
         layers = f"{config.n_encoder_layers} encoder and {config.n_layers} decoder layers"
-    computed = "computed in float32"
-    precision = f"{computed}, as stored" if model.stored_as in computed else f"stored as {model.stored_as}, {computed}"
+    stored = "stored and" if model.stored_as == "float32" else f"stored as {model.stored_as},"
     st.sidebar.caption(
         f"{model.transformer.n_parameters():,} parameters · {layers} × {counted(config.n_heads, 'head')} · "
-        f"C = {config.d_model}, D = {config.d_head} · {precision}"
+        f"C = {config.d_model}, D = {config.d_head} · {stored} computed in float32",
+        help="C is the width of the residual stream, and D is the width of a head.\n\n"
+        + explained("parameter", "residual stream"),
     )
     return model
 
@@ -150,7 +152,8 @@ def _examples(model: vm.Model) -> dict[str, str]:
 
 
 def _choose_prompt(model: vm.Model) -> str:
-    words = "The source: what the encoder reads. " if model.has_source else ""
+    source = "The encoder reads this text, which is called the source. " if model.has_source else ""
+    kind = "" if model.tokenizer else " of token ids"
     prompt = st.sidebar.text_area(
         "Prompt",
         key="prompt",
@@ -158,13 +161,12 @@ def _choose_prompt(model: vm.Model) -> str:
         height=130,
         max_chars=LONGEST_PROMPT,
         placeholder="Type something, then Ctrl+Enter",
-        help=f"{words}Any {'text' if model.tokenizer else 'ids'} of up to {LONGEST_PROMPT:,} characters. "
-        "Ctrl+Enter takes it.",
+        help=f"{source}Type up to {LONGEST_PROMPT:,} characters{kind}, then press Ctrl+Enter.\n\n{explained('token')}",
     )
     if model.tokenizer is None:
         st.sidebar.caption(
-            f"{plain(model.name)} has no tokenizer: type ids of tokens, 0 to {model.config.vocab_size - 1:,}, such as "
-            f"{model.example_ids}."
+            f"{plain(model.name)} has no tokenizer. Type token ids from 0 to {model.config.vocab_size - 1:,} instead "
+            f"of text, for example {model.example_ids}."
         )
     st.session_state.examples = _examples(model)
     st.sidebar.menu_button(
@@ -188,15 +190,15 @@ def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
     if in_template is None:
         return typed
     how = st.sidebar.segmented_control(
-        "Sent",
+        "How the prompt is sent",
         SENT,
         default=SENT[0],
         required=True,
         key="sent",
         bind="query-params",
         width="stretch",
-        help="**raw**: exactly what you typed. **chat**: as a user's message in the template that this model was "
-        "trained on for talking, with the signs and words that it puts around; they are tokens like all others.",
+        help="**raw**: the model reads exactly what you typed.\n\n**chat**: the model reads your text as a message in "
+        "a chat. It was trained with a template for chats, which puts more tokens around the text.",
     )
     return tuple(in_template) if how == "chat" else typed
 
@@ -210,9 +212,9 @@ def _choose_target(model: vm.Model) -> str | None:
         key="target",
         bind="query-params",
         max_chars=LONGEST_TARGET,
-        placeholder="empty: what it writes itself",
-        help="A text, which is put after the start token; the model then says what it would write next. Left empty, "
-        "the model writes it by itself, the likeliest token each time.",
+        placeholder="empty: what the model writes",
+        help="This text is called the target. The decoder reads it after its start token, and the model says what it "
+        "would write next. If the box is empty, the model writes the target itself, the likeliest token each time.",
     )
     return text[:LONGEST_TARGET] or None
 
@@ -229,7 +231,8 @@ def _choose_part(model: vm.Model) -> str:
             bind="query-params",
             width="stretch",
             on_change=_own_masks_stay_own,
-            help="\n".join(f"- **{part}**: {words}" for part, words in ATTENTION.items()),
+            help="\n".join(f"- **{part}**: {words}" for part, words in ATTENTION.items())
+            + f"\n\n{explained('cross-attention')}",
         )
     part = _part(model)
     st.session_state["own_mask"] = model.config.mask_of(part)
@@ -244,11 +247,18 @@ def _choose_mask(model: vm.Model, part: str) -> str:
     own = model.config.mask_of(part)
     choices = (own, *(name for name in MASKS if name != own))
     mask = st.sidebar.segmented_control(
-        "Mask", choices, key="mask", bind="query-params", required=True, default=choices[0], width="stretch"
+        "Mask",
+        choices,
+        key="mask",
+        bind="query-params",
+        required=True,
+        default=choices[0],
+        width="stretch",
+        help=explained("mask"),
     )
     if mask != own:
         there = "" if part == "self" else f" {'in cross-attention' if part == 'cross' else f'in its {part}'}"
-        st.sidebar.caption(f"{model.name} was trained with the {own} mask{there}: this one is foreign to it.")
+        st.sidebar.caption(f"{plain(model.name)} was trained with the {own} mask{there}, not with this one.")
     return mask
 
 
@@ -260,8 +270,9 @@ def _say_length(model: vm.Model, prompt: str | tuple[int, ...], typed: str) -> N
     st.sidebar.caption(f"{read:,} of {longest:,} tokens{without}")
     if LONGEST_DRAWN < read <= longest:
         raise vm.PromptError(
-            f"The prompt has {read:,} tokens. {model.name} reads up to {longest:,}, but matrices are drawn up to "
-            f"{LONGEST_DRAWN:,} tokens: a browser does not bear more cells. Shorten it by {read - LONGEST_DRAWN:,}."
+            f"The prompt has {read:,} tokens. {model.name} reads up to {longest:,}, but the pages draw at most "
+            f"{LONGEST_DRAWN:,}, because a browser cannot show larger matrices. Shorten the prompt by "
+            f"{counted(read - LONGEST_DRAWN, 'token')}."
         )
 
 
@@ -270,8 +281,8 @@ def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:
     if model.has_source and target is None:
         written = trace.read.ids[1:]
         text = b"".join(model.token_bytes(written)).decode(errors="replace")
-        cut = f", cut at {MOST_WRITTEN} tokens" if len(written) == MOST_WRITTEN else ""
-        st.sidebar.caption(f"The decoder reads what the model itself writes, greedily{cut}: {plain(sentence(text))}")
+        cut = f"the first {MOST_WRITTEN} tokens that" if len(written) == MOST_WRITTEN else "what"
+        st.sidebar.caption(f"The decoder reads {cut} the model writes itself: {plain(sentence(text))}")
 
 
 def _choose_head_and_tokens(trace: vm.Trace) -> dict[str, int]:
@@ -293,7 +304,9 @@ def _say_window(trace: vm.Trace, layer: int) -> None:
     """Where a layer's own mask is narrower than its name says: some look no further than a window (Mistral, Gemma)."""
     reach = window_in(trace.mask(layer), trace.mask_name)
     if reach is not None:
-        st.sidebar.caption(f"In layer {layer} a query reads at most {counted(reach, 'key')}: a sliding window.")
+        st.sidebar.caption(
+            f"In layer {layer} a query reads at most {counted(reach, 'key')}, those in a sliding window."
+        )
 
 
 def _number(place, label: str, name: str, highest: int) -> int:
@@ -307,5 +320,6 @@ def _number(place, label: str, name: str, highest: int) -> int:
         key=name,
         bind="query-params",
         placeholder="0",
+        help=explained(name),
     )
     return number or 0

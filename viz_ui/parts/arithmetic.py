@@ -26,10 +26,9 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
         )
     )
     st.caption(
-        "Worked out anew in float64 from the held Q, K and mask; the weight in the picture is "
-        f"{number(cell.drawn_weight, 6)}, which differs by {number(abs(cell.weight - cell.drawn_weight), 2)}. "
-        "Numbers are rounded to four significant digits, from exp on to six. The largest score of the row, m, is "
-        "subtracted before exp so that it cannot overflow; it cancels."
+        "These steps are computed in float64 from Q, K and the mask. The weight in the picture is "
+        f"{number(cell.drawn_weight, 6)}; the two differ by {number(abs(cell.weight - cell.drawn_weight), 2)}. "
+        "m is the largest score of the row. It is subtracted so that exp cannot overflow; the division cancels it."
     )
     with st.expander(f"The {len(cell.products)} products of q · k", expanded=products_open):
         draw_products(cell)
@@ -97,7 +96,7 @@ def _of_sink(cell: CellArithmetic) -> list[tuple[str, str]]:
     if cell.sink is None:
         return []
     formula = rf"e^{{{n(cell.sink)} - m}} = {n(cell.of_sink, 6)}"
-    return [("the sink's, in the row's sum", formula)]
+    return [("exp of the sink, part of the row's sum", formula)]
 
 
 def draw_products(cell: CellArithmetic) -> None:

@@ -136,7 +136,9 @@ def _open(
     picture, saving = st.columns([3, 1], gap="medium")
     with picture:
         st.plotly_chart(figure, key=CHART, width="content", theme=None, config=MODE_BAR, alt=title)
-        st.caption("Drag to zoom in, double-click to see all of it again. PNG and SVG show what is in view.")
+        st.caption(
+            "Drag over the picture to zoom in. Double-click to see all of it again. PNG and SVG save what is in view."
+        )
     with saving:
         save_picture(chart_key=CHART, file_name=file_name, key="matrix_dialog_picture")
         _save("HTML page", page, f"{file_name}.html", "text/html")

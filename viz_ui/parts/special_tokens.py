@@ -114,15 +114,16 @@ def choose_shown(view: View) -> Shown:
         key="special",
         bind="query-params",
         width=160,
-        help="The signs around a text, such as [CLS], [SEP], <s> or those of a chat; [MASK] and [UNK] stand for words, "
-        "so they stay. **hidden**: their rows and columns are left out of the matrices. **renormalised**: hidden, and "
-        "each row of weights is divided by its sum over the keys that are left. The pass is not changed.",
+        help="The tokenizer puts special tokens around a text, such as [CLS], [SEP] or <s>. The model reads them in "
+        "any case; this choice is about what is drawn.\n\n- **hidden**: their rows and columns are left out.\n"
+        "- **renormalised**: they are left out, and each row of weights is divided by its sum over the other keys.\n\n"
+        "[MASK] and [UNK] stand for words, so they are always drawn.",
     )
     return shown_tokens(view.model, view.trace, hiding)
 
 
 def say_hidden(view: View, shown: Shown, unchanged: str) -> None:
-    """What is hidden. unchanged: what else on the page is still that of the whole pass."""
+    """What is hidden. unchanged: what else on the page, more than one thing, still counts the hidden tokens."""
     if shown.is_whole:
         return
     names = [view.labels[at] for at in range(view.trace.length) if at not in shown.queries]
@@ -130,4 +131,4 @@ def say_hidden(view: View, shown: Shown, unchanged: str) -> None:
         names += [view.key_labels[at] for at in range(view.trace.key_length) if at not in shown.keys]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     divided = "Each row of weights is divided by its sum over the other keys. " if shown.renormalised else ""
-    st.caption(f"Hidden: {plain(', '.join(names[:MOST_NAMED]))}{more}. {divided}{unchanged} as in the whole pass.")
+    st.caption(f"Hidden: {plain(', '.join(names[:MOST_NAMED]))}{more}. {divided}{unchanged} still include them.")

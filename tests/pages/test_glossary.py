@@ -1,0 +1,87 @@
+"""Terms of the field are explained on the page where they stand, shortly, and by somebody."""
+
+import re
+
+import pytest
+
+from tests.support.app import opened
+from viz_ui.components.shared.packing import unpack
+from viz_ui.look.glossary import GLOSSARY, explained
+
+TEXT, DATE = "Once upon a time there was a king.", "Friday, 3 May 2024"
+
+# Pages in their states: those that show other words than the page at its plain address.
+STATES = [
+    ("heads", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("heads", {"model": "tiny-llama", "prompt": TEXT, "drawn": "value-weighted"}),
+    ("heads", {"model": "tiny-bert", "prompt": TEXT, "drawn": "scores + mask"}),
+    ("heads", {"model": "tiny-seq2seq", "prompt": DATE}),
+    ("inside_a_head", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("inside_a_head", {"model": "tiny-llama", "prompt": TEXT}),
+    ("inside_a_head", {"model": "tiny-seq2seq", "prompt": DATE, "part": "cross"}),
+]
+
+
+def strings(message):
+    """(field, text) of every text in a message of Streamlit's, however deep."""
+    for field, value in message.ListFields():
+        for part in [value] if isinstance(value, str | bytes) or not hasattr(value, "__iter__") else value:
+            if hasattr(part, "ListFields"):
+                yield from strings(part)
+            elif isinstance(part, str):
+                yield field.name, part
+
+
+def spoken(data) -> list[str]:
+    """The texts in the header of a component, without its keys."""
+    if isinstance(data, dict):
+        data = list(data.values())
+    if isinstance(data, list):
+        return [text for part in data for text in spoken(part)]
+    return [data] if isinstance(data, str) else []
+
+
+def on_screen(test) -> tuple[str, str]:
+    """All text of a page, and what stands in its helps."""
+    shown, helps = [], []
+    for element in test._tree:
+        proto = getattr(element, "proto", None)
+        if proto is None:
+            continue
+        if blob := getattr(proto, "bytes", b""):
+            shown += spoken(unpack(blob)[0])
+        for name, text in strings(proto):
+            if name == "help":
+                helps.append(text)
+            elif name in ("label", "body", "options", "caption", "columns", "text"):
+                shown.append(text)
+            if name == "columns":
+                helps.append(text)
+    return "\n".join(shown + helps), "\n".join(helps)
+
+
+def spelled(term: str) -> str:
+    return rf"(?<![\w-])({GLOSSARY[term].spelled or f'{re.escape(term)}s?'})(?![\w-])"
+
+
+@pytest.mark.parametrize(("page", "address"), STATES, ids=lambda value: value if isinstance(value, str) else None)
+def test_every_term_on_a_page_is_explained_there(page, address):
+    text, helps = on_screen(opened(page, **address))
+    without = text
+    for term in GLOSSARY:
+        without = without.replace(explained(term), "")  # a definition may use words that the page does not
+    unexplained = {
+        term: found[0]
+        for term in GLOSSARY
+        if (found := re.search(rf".{{0,60}}{spelled(term)}.{{0,60}}", without))
+        and GLOSSARY[term].definition not in helps
+    }
+    assert not unexplained, unexplained
+
+
+@pytest.mark.parametrize("term", GLOSSARY)
+def test_a_definition_is_at_most_two_sentences_and_has_a_source(term):
+    definition, source, _ = GLOSSARY[term]
+    assert len(re.findall(r"[.!?](\s|$)", definition)) <= 2
+    assert definition.endswith(".")
+    assert re.search(r"\b(19|20)\d\d\b", source), "a source has a year"

@@ -1,0 +1,232 @@
+"""The terms of the field that stand on screen: one definition each, of at most two sentences, with its source.
+
+A reader finds a definition by pointing at the "?" behind a title, a sentence or the label of a widget, by tapping it or
+by reaching it with the Tab key:
+
+    st.markdown("The weights of one query …", help=explained("weight", "query"))
+
+Explain a term where it first stands on a page. What the sidebar explains (layer, head, query, key, mask) is explained
+on every page. `tests/pages/test_glossary.py` reads all text of a page and finds the terms that it leaves unexplained.
+"""
+
+from typing import NamedTuple
+
+
+class Term(NamedTuple):
+    """A definition, the work that it follows, and a regular expression for all the ways in which the term is written.
+
+    spelled: without one, the term itself and its plural.
+    """
+
+    definition: str
+    source: str
+    spelled: str = ""
+
+
+GLOSSARY = {
+    "token": Term(
+        "A piece of text that the model reads as one unit: a word, a part of a word, a sign, or a byte.",
+        "Sennrich et al. 2016, “Neural Machine Translation of Rare Words with Subword Units”, §3.2",
+    ),
+    "layer": Term(
+        "One round of attention and feed-forward. A model runs its layers one after another.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
+    ),
+    "head": Term(
+        "One attention with queries, keys and weights of its own. The heads of a layer work side by side.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.2",
+    ),
+    "query": Term(
+        "The vector with which a token asks what to read: its row of Q.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1",
+        r"quer(y|ies)",
+    ),
+    "key": Term(
+        "The vector by which a token is found: its row of K. A query reads most where its product with a key is large.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1",
+    ),
+    "value": Term(
+        "The vector that a token hands over when a query reads it: its row of V.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1",
+        r"value vectors?|values|keys? and values?|key/value",
+    ),
+    "score": Term(
+        "How well a query fits a key: the product q·k, scaled. The larger the score, the more the query reads.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1",
+    ),
+    "weight": Term(
+        "The share of a token's value that a query takes in, from 0 to 1. Softmax makes the weights from the scores.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2",
+    ),
+    "softmax": Term(
+        "Turns numbers into shares that add up to 1: each number x becomes e to the power of x, divided by the sum of "
+        "all of these.",
+        "Goodfellow et al. 2016, “Deep Learning”, §6.2.2.3",
+    ),
+    "mask": Term(
+        "The rule that says which keys a query may read. A forbidden cell gets the score −∞, so its weight is 0.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3",
+        r"masks?|masked",
+    ),
+    "cross-attention": Term(
+        "Attention between two texts. The queries come from the text that is written, the keys and values from the "
+        "source.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3",
+    ),
+    "encoder output": Term(
+        "The vectors of the source after the last layer of the encoder. The keys and values of cross-attention are "
+        "computed from them.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
+    ),
+    "residual stream": Term(
+        "The vector of C numbers that each token carries through the model. Attention and feed-forward read it and add "
+        "to it.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+        r"residual streams?|streams?",
+    ),
+    "final hidden state": Term(
+        "The residual stream after the last layer. The logits are computed from it.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+    ),
+    "embedding": Term(
+        "The vector of C numbers with which a token enters the model.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.4",
+    ),
+    "unembedding": Term(
+        "The matrix that turns the final hidden state of a token into logits.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+    ),
+    "logit": Term(
+        "The number that a model gives to each token of its vocabulary. Softmax turns the logits into probabilities.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.4",
+    ),
+    "norm": Term(
+        "Brings the vector of each token to one scale, so that later steps are not thrown by its length.",
+        "Ba et al. 2016, “Layer Normalization”, §3; Zhang and Sennrich 2019, “Root Mean Square Layer Normalization”",
+        r"norms?|LayerNorm|RMSNorm",
+    ),
+    "pre-norm": Term(
+        "The norm stands before attention and before feed-forward, so the residual stream itself is never scaled.",
+        "Xiong et al. 2020, “On Layer Normalization in the Transformer Architecture”, §3",
+    ),
+    "post-norm": Term(
+        "The norm stands behind the sum, so it scales the residual stream after each attention and feed-forward.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
+    ),
+    "feed-forward": Term(
+        "A small network that works on each token alone: it widens the vector, applies a curve to each number, and "
+        "narrows the vector again.",
+        "Vaswani et al. 2017, “Attention Is All You Need”, §3.3",
+        r"feed-forwards?|FFN",
+    ),
+    "tied": Term(
+        "The unembedding is the same table of numbers as the embedding.",
+        "Press and Wolf 2017, “Using the Output Embedding to Improve Language Models”",
+        "tied",
+    ),
+    "parameter": Term(
+        "A number that training has set. A model is its parameters, and the equations that use them.",
+        "Goodfellow et al. 2016, “Deep Learning”, §5.1.4",
+    ),
+    "entropy": Term(
+        "How evenly shares are spread. It is 0 bits for one share of 1, and log₂ n bits for n equal shares.",
+        "Shannon 1948, “A Mathematical Theory of Communication”, §6",
+    ),
+    "bit": Term(
+        "The unit of surprise and entropy: what a fair coin tells is 1 bit.",
+        "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
+    ),
+    "nat": Term(
+        "The unit of surprise and entropy with natural logarithms: 1 nat is 1.443 bits.",
+        "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
+    ),
+    "surprise": Term(
+        "How unlikely the model found the token that was there: −log₂ of its probability, in bits.",
+        "Shannon 1948, “A Mathematical Theory of Communication”, §6",
+        "surprise",
+    ),
+    "KL divergence": Term(
+        "How far one distribution is from another. It is 0 where they are equal.",
+        "Kullback and Leibler 1951, “On Information and Sufficiency”, §2",
+        r"KL divergence|KL",
+    ),
+    "previous-token head": Term(
+        "A head that reads mostly the token right before its query.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”, “Induction heads”",
+        r"previous-token heads?|previous token",
+    ),
+    "induction": Term(
+        "The work of a head that looks for an earlier copy of the current token, and reads the token after that copy. "
+        "So the model can go on as it did there.",
+        "Olsson et al. 2022, “In-context Learning and Induction Heads”",
+        "induction( heads?)?",
+    ),
+    "attention sink": Term(
+        "A token that many queries read though it tells them nothing, often the first one. Some models have a number "
+        "for it instead, which takes part in softmax and carries no value.",
+        "Xiao et al. 2023, “Efficient Streaming Language Models with Attention Sinks”, §3.1",
+        r"attention sinks?|sinks?",
+    ),
+    "grouped heads": Term(
+        "Several query heads share one head of keys and values, which makes the KV cache smaller.",
+        "Ainslie et al. 2023, “GQA”, §2.2",
+        r"grouped heads|key/value heads?",
+    ),
+    "RoPE": Term(
+        "Rotary positions: queries and keys are turned by angles that grow with the position. What their product sees "
+        "of positions is then only the distance between the two tokens.",
+        "Su et al. 2021, “RoFormer”, §3.2.2",
+        r"RoPE|rotary( positions?)?",
+    ),
+    "KV cache": Term(
+        "The keys and values of the tokens that were read so far, kept so that a step computes only those of its new "
+        "token.",
+        "Pope et al. 2022, “Efficiently Scaling Transformer Inference”, §2",
+        r"KV cache|cache",
+    ),
+    "prefill": Term(
+        "The first pass of generation, which reads the whole prompt at once.",
+        "Pope et al. 2022, “Efficiently Scaling Transformer Inference”, §2",
+        "prefill",
+    ),
+    "FLOP": Term(
+        "One multiplication or one addition.",
+        "Kaplan et al. 2020, “Scaling Laws for Neural Language Models”, §2.1",
+    ),
+    "greedy": Term(
+        "The likeliest token is taken at every step, so nothing is left to chance.",
+        "Holtzman et al. 2020, “The Curious Case of Neural Text Degeneration”, §2.2",
+        "[Gg]reed(y|ily)",
+    ),
+    "temperature": Term(
+        "The logits are divided by it before softmax. Below 1 the likely tokens become likelier, above 1 the unlikely "
+        "ones do.",
+        "Ackley et al. 1985, “A Learning Algorithm for Boltzmann Machines”",
+        "[Tt]emperature",
+    ),
+    "top-k": Term(
+        "Only the k likeliest tokens can be drawn.",
+        "Fan et al. 2018, “Hierarchical Neural Story Generation”",
+        "[Tt]op-k",
+    ),
+    "top-p": Term(
+        "Only the likeliest tokens can be drawn: as few as together have at least the probability p.",
+        "Holtzman et al. 2020, “The Curious Case of Neural Text Degeneration”, §3.1",
+        "[Tt]op-p",
+    ),
+    "NF4": Term(
+        "A code of 4 bits a number. Its 16 levels lie where numbers of a bell curve are, closer together near 0.",
+        "Dettmers et al. 2023, “QLoRA”, §3",
+        "NF4",
+    ),
+    "outlier": Term(
+        "A number far larger than those around it. Such numbers stretch the scale of a block, so all others lose "
+        "precision.",
+        "Dettmers et al. 2022, “LLM.int8()”, §4",
+    ),
+}
+
+
+def explained(*terms: str) -> str:
+    """The definitions of these terms as Markdown, for the `help` of what stands on screen."""
+    return "\n\n".join(f"**{term}**: {GLOSSARY[term].definition} *{GLOSSARY[term].source}*" for term in terms)
