@@ -1,4 +1,4 @@
-"""Is FlashAttention approximate? Its result beside what another order of summing makes of the full softmax."""
+"""Is FlashAttention approximate? Its difference from the full softmax, beside what another order of summing changes."""
 
 import streamlit as st
 import torch
@@ -17,7 +17,9 @@ def draw(view: View) -> None:
     queries, keys = view.trace.length, view.trace.key_length
     with st.container(horizontal=True, vertical_alignment="bottom"):
         rows = st.number_input("Rows of a tile", 1, 4096, SIDE, key="exact_rows", bind="query-params", width=160)
-        columns = st.number_input("Columns", 1, 4096, SIDE, key="exact_columns", bind="query-params", width=160)
+        columns = st.number_input(
+            "Columns of a tile", 1, 4096, SIDE, key="exact_columns", bind="query-params", width=160
+        )
     written_out = mix(
         view.trace.weights(view.layer, view.head)[None],
         view.trace.v(view.layer)[view.trace.config.kv_head(view.head)][None],
@@ -43,7 +45,7 @@ def draw(view: View) -> None:
             ),
             Matrix(
                 "difference",
-                f"tiled − written out: at most {number(largest, 2)}",
+                f"tiled − written out, at most {number(largest, 2)}",
                 difference,
                 view.labels,
                 [str(n) for n in range(difference.shape[1])],
@@ -59,17 +61,18 @@ def draw(view: View) -> None:
         selected=(view.query, None),
     )
     st.caption(
-        f"Layer {view.layer}, head {view.head}, in tiles of {min(rows, queries)} × {min(columns, keys)}, float32. "
-        "The page FlashAttention steps through the tiles. Dao et al. 2022, “FlashAttention”, theorem 1: the algorithm "
-        "returns softmax(QKᵀ)V, with float error as any order of summing has it."
+        f"Layer {view.layer}, head {view.head}, in tiles of {min(rows, queries)} × {min(columns, keys)}, computed in "
+        "float32. The page FlashAttention steps through the tiles. Dao et al. 2022, “FlashAttention”, theorem 1: the "
+        "algorithm returns softmax(QKᵀ)V. Only the rounding differs, as it does for any other order of summing."
     )
 
 
 def answer(found: Exactness) -> str:
     alike = found.difference <= 10 * max(found.reordered, found.written_out_error)
-    verdict = "**No.**" if alike else "**Here it is further off than the order of sums explains:**"
+    verdict = "**No.**" if alike else "**Here rounding does not explain the difference.**"
     return (
-        f"{verdict} Tiled and written out differ by at most **{number(found.difference, 2)}**. The written-out softmax "
-        f"itself moves by {number(found.reordered, 2)} when its keys are summed in reverse, and is "
-        f"{number(found.written_out_error, 2)} from float64; the tiled one {number(found.tiled_error, 2)}."
+        f"{verdict} The tiled and the written-out result differ by at most **{number(found.difference, 2)}**. The "
+        f"written-out result itself changes by {number(found.reordered, 2)} when it sums its keys in reverse order. "
+        f"Compared with float64, it is off by {number(found.written_out_error, 2)} and the tiled result by "
+        f"{number(found.tiled_error, 2)}."
     )

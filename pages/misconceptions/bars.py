@@ -1,4 +1,4 @@
-"""Bars with their numbers: one a name, or a group of several a name."""
+"""Bars with their numbers: one bar for each name, or a group of several."""
 
 from html import escape
 from textwrap import wrap
@@ -17,7 +17,7 @@ WHOLE_WORDS = {"break_on_hyphens": False, "break_long_words": False}
 
 
 def _short(value: float) -> str:
-    """Two decimals: of a group of bars one is as narrow as that. What is pointed at says its number in full."""
+    """Two decimals, because the bars of a group are narrow. The tooltip says the number in full."""
     return "≈0" if 0 < abs(value) < 0.005 else number(value, 2) if abs(value) >= 1 else f"{value:.2f}"
 
 
@@ -44,7 +44,7 @@ def bars_figure(
                 "" if np.isnan(value) else _short(value) if len(groups) > 1 else number(value, 3) for value in numbers
             ],
             textposition="outside",
-            textfont_size=11,
+            textfont_size=12,
             textangle=0,
             constraintext="none",
             cliponaxis=False,

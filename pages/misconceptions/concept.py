@@ -6,9 +6,15 @@ import streamlit as st
 import viz_model as vm
 from pages.misconceptions.bars import bars_figure
 from pages.misconceptions.matrices import draw_matrices
-from viz_model.misconceptions.concept import MEASURES, pattern_scores
+from viz_model.misconceptions.concept import (
+    MEASURES,
+    NAMED,
+    most_changing_head,
+    pattern_scores,
+    strongest_pattern,
+)
 from viz_ui.components.panels import Matrix
-from viz_ui.frame.address import EXAMPLES
+from viz_ui.frame.address import EXAMPLES, choose
 from viz_ui.frame.view import View, traced
 from viz_ui.look.text import labels, number
 
@@ -21,7 +27,6 @@ WORDS = {
 NONE = "none of these"
 TEXTS = [EXAMPLES[name] for name in ("Words that come again", "Who is she?", "Numbers and names")]
 LONGEST = 1000  # characters
-NAMED = 0.3  # mean weight from which a pattern is called what the head does
 
 
 def draw(view: View) -> None:
@@ -36,7 +41,10 @@ def draw(view: View) -> None:
             texts[str(n + 2)] = text[:LONGEST]
     traces = {name: traced_part(view, text) for name, text in texts.items()}
     scores = {name: pattern_scores(trace, view.layer, view.head) for name, trace in traces.items()}
-    st.markdown(answer(view, scores))
+    patterns = {name: strongest_pattern(each) for name, each in scores.items()}
+    st.markdown(answer(view, scores, patterns))
+    if len(set(patterns.values())) == 1:
+        draw_other_head(view, traces)
     groups = {
         f"text {name}": {WORDS[measure]: values[measure] for measure in MEASURES} for name, values in scores.items()
     }
@@ -47,25 +55,40 @@ def draw(view: View) -> None:
     )
     draw_texts(view, traces)
     st.caption(
-        f"A text that stands here twice counts once. A pattern is named from a mean weight of {NAMED} on. Mean weight "
-        "over the queries of a text; “after an "
-        "earlier copy” over those queries whose token came before (none: no bar). One pattern found on one text is not "
-        "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”; several features in one place "
-        "of a network: Elhage et al. 2022, “Toy Models of Superposition”; induction: Olsson et al. 2022."
+        "A bar is the mean weight over the queries of a text. “After an earlier copy” counts only queries whose token "
+        "came before; a text without such a query has no bar. A pattern is named if its mean weight is at least "
+        f"{NAMED}. A text that is typed twice counts once. A pattern on one text does not tell what a head is for: "
+        "Jain & Wallace 2019, “Attention is not Explanation”. One place in a network can hold several features: Elhage "
+        "et al. 2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
     )
 
 
 def traced_part(view: View, text: str) -> vm.Trace:
-    """The pass of a text in the part that is looked at, under its own mask."""
+    """The pass of a text in the chosen part, under that part's own mask."""
     return traced(view.name, text, view.own_mask, view.part, kind="concept", most=1 + len(TEXTS))
 
 
-def answer(view: View, scores: dict[str, dict[str, float]]) -> str:
-    strongest = {}
-    for name, values in scores.items():
-        known = {measure: value for measure, value in values.items() if not np.isnan(value)}
-        most = max(known, key=known.get)
-        strongest[name] = WORDS[most] if known[most] >= NAMED else NONE
+def draw_other_head(view: View, traces: dict[str, vm.Trace]) -> None:
+    """A button that shows a head which does not do the same on all these texts. Looking for it takes a while."""
+
+    def show() -> None:
+        found = most_changing_head(list(traces.values()))
+        if found is None:
+            st.session_state.no_other_head = of
+        else:
+            choose(layer=found[0], head=found[1])
+
+    of = (view.name, view.part, *(trace.ids for trace in traces.values()))
+    if len(traces) < 2:
+        return
+    if st.session_state.get("no_other_head") == of:
+        st.caption("On these texts no head of this model changes from one pattern to another.")
+    else:
+        st.button("Show a head whose pattern changes", key="other_head", icon=":material/search:", on_click=show)
+
+
+def answer(view: View, scores: dict[str, dict[str, float]], patterns: dict[str, str | None]) -> str:
+    strongest = {name: NONE if pattern is None else WORDS[pattern] for name, pattern in patterns.items()}
     tables = np.array([[values[measure] for measure in MEASURES] for values in scores.values()], dtype=float)
     spread = np.nanmax(tables, axis=0) - np.nanmin(tables, axis=0)
     moving = int(np.nanargmax(spread))
@@ -74,13 +97,13 @@ def answer(view: View, scores: dict[str, dict[str, float]]) -> str:
     if kinds == {NONE}:
         verdict = f"**None of these four:** {head} does something else on every text."
     elif len(kinds) == 1:
-        verdict = f"**On these texts it looks like one:** {head} does “{kinds.pop()}” most on each."
+        verdict = f"**On these texts it looks like one:** the strongest pattern of {head} is always “{kinds.pop()}”."
     else:
-        named = ", ".join(f"text {name}: {words}" for name, words in strongest.items())
-        verdict = f"**It depends on the text.** What {head} does most: {named}."
+        named = "; ".join(f"text {name}: {words}" for name, words in strongest.items())
+        verdict = f"**It depends on the text.** The strongest pattern of {head} is: {named}."
     return (
-        f"{verdict} “{WORDS[MEASURES[moving]]}” goes from **{number(np.nanmin(tables[:, moving]), 2)}** to "
-        f"**{number(np.nanmax(tables[:, moving]), 2)}**."
+        f"{verdict} The mean weight of “{WORDS[MEASURES[moving]]}” ranges from "
+        f"**{number(np.nanmin(tables[:, moving]), 2)}** to **{number(np.nanmax(tables[:, moving]), 2)}**."
     )
 
 

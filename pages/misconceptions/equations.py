@@ -17,7 +17,10 @@ SHORT = 40  # tokens
 
 def draw(view: View) -> None:
     if view.part == "cross":
-        raise vm.VizError("Cross-attention reads another text, so no causal mask fits it. Choose another attention.")
+        raise vm.VizError(
+            "Cross-attention reads another text, so a causal mask does not fit it. Choose encoder or decoder in the "
+            "sidebar."
+        )
     passes = {name: trace for name, trace in _traces(view).items() if view.layer < trace.n_layers}
     found = {name: through_one_equation(trace, view.layer, view.head) for name, trace in passes.items()}
     st.markdown(answer(found))
@@ -30,9 +33,10 @@ def draw(view: View) -> None:
         on_pick=choose_cell,
     )
     st.caption(
-        f"Layer {view.layer}, head {view.head}. Each is softmax(QKᵀ/√D + M) of the captured queries and keys, worked "
-        "out by one function; only M is exchanged. Under the model's own mask it must give the captured weights. "
-        "Vaswani et al. 2017, eq. 1; Radford et al. 2018, §3.1; Devlin et al. 2019, §3: both build on that equation."
+        f"Layer {view.layer}, head {view.head}. One function computes softmax(QKᵀ/√D + M) from the captured queries "
+        "and keys, and only the mask M is exchanged. Under the model's own mask it must give the captured weights. The "
+        "equation: Vaswani et al. 2017, eq. 1. GPT and BERT both use it: Radford et al. 2018, §3.1; Devlin et al. "
+        "2019, §3."
     )
 
 
@@ -50,13 +54,20 @@ def _traces(view: View) -> dict[str, vm.Trace]:
 def answer(found: dict[str, SameEquation]) -> str:
     worst = max(result.difference for result in found.values())
     names = " and ".join(f"**{plain(name)}** ({result.own} mask)" for name, result in found.items())
-    verdict = "**No.** One function gives" if worst < 1e-4 else "**This model's differs:** one function gives not quite"
-    return f"{verdict} the captured weights of {names}: largest difference **{number(worst, 2)}**. What differs is M."
+    if worst < 1e-4:
+        return (
+            f"**No.** One function gives the captured weights of {names}; the largest difference is "
+            f"**{number(worst, 2)}**. Only the mask M differs."
+        )
+    return (
+        f"**Not for this model:** this equation alone does not give the captured weights of {names}. The largest "
+        f"difference is **{number(worst, 2)}**."
+    )
 
 
 def matrix(name: str, trace: vm.Trace, result: SameEquation, mask: str) -> Matrix:
     names = labels(trace.token_bytes)
-    own = "its own mask" if mask == result.own else "foreign to it"
+    own = "its own mask" if mask == result.own else "not its own mask"
     return Matrix(
         f"{name}_{mask}",
         f"{name}, {mask}",

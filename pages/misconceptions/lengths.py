@@ -11,7 +11,7 @@ from viz_ui.look.text import counted, labels, number, plain
 
 SECOND = "The queen."
 LONGEST = 1000  # characters
-FLOAT_ERROR = 1e-3  # of the largest number: what other orders of summing make, and no more
+FLOAT_ERROR = 1e-3  # of the largest number: more than another order of summing ever changes
 
 
 def draw(view: View) -> None:
@@ -24,13 +24,13 @@ def draw(view: View) -> None:
     st.markdown(answer(view, batch))
     draw_batch(view, batch)
     where = (
-        "Compared: the end of the decoder's stream at its start token, which has read the whole source."
+        "Compared: the final hidden state of the decoder's start token, which has read the whole source."
         if view.model.has_source
-        else "Compared at every real token: the end of the residual stream, before the unembedding."
+        else "Compared: the final hidden states of all real tokens."
     )
     st.caption(
-        f"The mask closes the columns of the padding, and positions count real tokens only. {where} What a model needs "
-        "is one length for a *batch*, because a tensor is a block; Vaswani et al. 2017, §3.2.3, on masks."
+        f"The mask hides the padding from every query, and positions count real tokens only. {where} Only a *batch* "
+        "needs one length, because a tensor has rows of equal length. On masks: Vaswani et al. 2017, §3.2.3."
     )
 
 
@@ -38,18 +38,18 @@ def answer(view: View, batch: PaddedBatch) -> str:
     lengths = " and ".join(f"**{count}**" for count in (~batch.padding).sum(1).tolist())
     same = batch.difference <= FLOAT_ERROR * batch.size
     verdict = (
-        "**No.** Alone and in the batch they end the same, but for the order in which numbers are summed"
+        "**No.** Each prompt gives the same result alone and in the batch, apart from rounding."
         if same
-        else "**Not for this model:** in the batch they end differently"
+        else "**It matters for this model:** in the batch the prompts give another result than alone."
     )
     return (
-        f"{verdict}: {lengths} tokens, largest difference **{number(batch.difference, 2)}** beside numbers of up to "
-        f"{number(batch.size, 3)}."
+        f"{verdict} They have {lengths} tokens. The largest difference is **{number(batch.difference, 2)}**, in "
+        f"numbers of up to {number(batch.size, 3)}."
     )
 
 
 def draw_batch(view: View, batch: PaddedBatch) -> None:
-    """The batch as it is run: a row a prompt, hatched where nothing was typed."""
+    """The batch as it is run: one row for each prompt, the padding hatched."""
     longest = batch.ids.shape[1]
     pieces = [view.model.token_bytes(row.tolist()) for row in batch.ids]
     real = [counted(len(row) - int(padding.sum()), "token") for row, padding in zip(pieces, batch.padding, strict=True)]

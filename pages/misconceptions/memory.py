@@ -1,4 +1,4 @@
-"""Is the attention matrix the model's memory? One decode step with keys and values, and without."""
+"""Is the attention matrix the model's memory? One decode step with the kept keys and values, and one without."""
 
 import streamlit as st
 
@@ -15,16 +15,16 @@ def draw(view: View) -> None:
     st.markdown(answer(memory))
     last = plain(view.labels[-1])
     columns = st.columns(3)
-    columns[0].metric("Keys and values, kept", size_words(memory.cache_bytes), border=True)
-    columns[1].metric("Weights of the tokens before, kept", "0 B", border=True)
-    columns[2].metric("Weights, made and dropped", size_words(memory.weights_bytes), border=True)
+    columns[0].metric("Kept: keys and values", size_words(memory.cache_bytes), border=True)
+    columns[1].metric("Kept: earlier attention weights", "0 B", border=True)
+    columns[2].metric("Used once: new attention weights", size_words(memory.weights_bytes), border=True)
     draw_next_tokens(
         view, memory.kept, memory.forgotten, ("keys and values kept", "set to zero"), f"One step with **{last}**"
     )
     st.caption(
-        "All tokens but the last are read once; then the last one is read as one decode step. Its weights are made "
-        "anew from its query and the kept keys: no earlier row of the matrix is looked at, and none is there. Another "
-        "prompt begins with an empty cache. What the model knows in general is in its learned numbers. Pope et al. "
+        "The model reads all tokens but the last, and then the last one in one decode step. This step computes its "
+        "attention weights from its own query and the kept keys; the earlier rows of the attention matrix no longer "
+        "exist. Every prompt begins with an empty cache. What the model has learned is in its parameters. Pope et al. "
         "2022, “Efficiently Scaling Transformer Inference”."
     )
 
@@ -34,8 +34,9 @@ def answer(memory: Memory) -> str:
     size = memory.whole.abs().max().item()
     verdict = "**No.**" if kept <= FLOAT_ERROR * size < forgotten else "**Not clear on this prompt:**"
     return (
-        f"{verdict} With the weights gone and keys and values kept, the next token's logits differ from those of a "
-        f"whole pass by at most **{number(kept, 2)}**; with both at zero by up to **{number(forgotten, 3)}**."
+        f"{verdict} One decode step has no earlier attention weights, only the kept keys and values. Its logits differ "
+        f"from those of a whole pass by at most **{number(kept, 2)}**. With keys and values set to zero, they differ "
+        f"by up to **{number(forgotten, 3)}**."
     )
 
 

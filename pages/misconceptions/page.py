@@ -1,4 +1,4 @@
-"""Misconceptions: six common claims, each first guessed at, then answered by an experiment on the reader's prompt."""
+"""Misconceptions: six common claims. The reader guesses first, then an experiment on their prompt gives the answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ import streamlit as st
 
 import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
+from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.text import plain, sentence
 
@@ -44,7 +45,8 @@ def draw() -> None:
         )
     if guess is None:
         st.info(
-            "Guess first; then an experiment on your prompt answers, and you can change it.", icon=":material/help:"
+            "Guess first. Then an experiment on your prompt gives the answer, and you can change the experiment.",
+            icon=":material/help:",
         )
         return
     draw_experiment(claim)
@@ -57,6 +59,7 @@ def draw_experiment(claim: Claim) -> None:
         claim.draw(current_view())
     except vm.VizError as error:
         st.info(plain(sentence(str(error))), icon=":material/edit:")
+    bring_sidebar_along()
 
 
 draw()

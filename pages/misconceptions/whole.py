@@ -28,24 +28,24 @@ def draw(view: View) -> None:
         )
     losses = _losses(view.name, text, *_read(view), tuple(can), tuple(part for part in can if part in off))
     st.markdown(answer(view, losses))
-    blind = log(view.model.config.vocab_size)
+    uniform = log(view.model.config.vocab_size)
     st.plotly_chart(
         bars_figure(
             {"loss": {name if name == WHOLE else f"no {name}": loss.nats for name, loss in losses.items()}},
-            "loss, nats a token",
+            "loss, nats per token",
             theme=st.context.theme.type or "light",
-            line=(blind, "a blind guess"),
+            line=(uniform, "uniform guess"),
         ),
         config={"displayModeBar": False},
         key="losses_without",
     )
     st.caption(
-        "The same weights, run again with hook sites edited in every block: attention and feed-forward then write 0; "
-        "without residuals the stream is what the last half wrote; norms give on what comes in; positions are not "
-        f"added, or nothing is turned. Mean cross-entropy {next(iter(losses.values())).words}; a blind guess among "
-        f"{view.model.config.vocab_size:,} tokens costs ln V. The model was not trained without its parts: this shows "
-        "that they are used, not what training without them would give. Why attention alone cannot do: Dong et al. "
-        "2021, “Attention is not all you need”, §2."
+        "The same model runs again with one part switched off in every block. Attention or feed-forward then writes 0. "
+        "Without residuals, the stream holds only what was written last. Norms pass on their input unchanged. Without "
+        "positions, none are added and nothing is rotated. The loss is the mean cross-entropy "
+        f"{next(iter(losses.values())).words}; a uniform guess among {view.model.config.vocab_size:,} tokens costs "
+        "ln V. The model was trained with all its parts, so this shows that it uses them, not that it could not learn "
+        "without them. Why attention alone is not enough: Dong et al. 2021, “Attention is not all you need”, §2."
     )
     for part, reason in reasons.items():
         if reason:
@@ -53,28 +53,31 @@ def draw(view: View) -> None:
 
 
 def answer(view: View, losses: dict[str, Loss]) -> str:
-    """Which part is missed most, and whether attention alone would do.
+    """Which part the model needs most, and whether attention alone would be enough.
 
-    A model that guesses worse than blind may well gain by the loss of a part, which says nothing of the part.
+    A model that is worse than a uniform guess may well gain by the loss of a part, which says nothing about the part.
     """
     whole, singles = losses[WHOLE].nats, {name: loss.nats for name, loss in losses.items() if name in PARTS}
     if not singles:
         return "Nothing can be switched off in this model."
-    found = f"The whole model: **{number(whole, 3)}** nats a token. Without " + ", without ".join(
-        f"{name} {'no number, for the stream outgrows float32' if isnan(nats) else number(nats, 3)}"
+    found = f"The loss of the whole model is **{number(whole, 3)}** nats per token. Without " + ", without ".join(
+        f"{name} {'it overflows float32' if isnan(nats) else f'it is {number(nats, 3)}'}"
         for name, nats in singles.items()
     )
     if whole > log(view.model.config.vocab_size):
-        return f"**This text cannot tell:** the whole model guesses it worse than blind. Try another one. {found}."
+        return (
+            "**This text cannot tell:** on it, even the whole model is worse than a uniform guess. Try another text. "
+            f"{found}."
+        )
     cost = {name: inf if isnan(nats) else nats for name, nats in singles.items()}
     worst = max(cost, key=cost.get)
     needed = [name for name, nats in cost.items() if nats > whole + 0.01 and name != "attention"]
-    verdict = "**No.**" if needed else "**On this text it looks so:** no other part is missed."
-    return f"{verdict} {found}. Missed most: **{worst}**."
+    verdict = "**No.**" if needed else "**On this text it looks so:** no other part is needed."
+    return f"{verdict} {found}. The loss grows most without **{worst}**."
 
 
 def _read(view: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the stack that makes the logits read, and the source beside it; none of it where there is none."""
+    """What the stack that makes the logits read, and the source beside it: empty where there is none."""
     trace = view.trace.of(view.model.config.self_part)
     return trace.ids, () if trace.source is None else trace.source.ids
 
@@ -85,7 +88,7 @@ def _held_out(name: str) -> torch.Tensor | None:
     return held_out_rows(load_model(name), name)
 
 
-@st.cache_resource(scope="session", max_entries=8, show_spinner="Each part off in turn …")
+@st.cache_resource(scope="session", max_entries=8, show_spinner="Switching off each part in turn …")
 def _losses(name: str, text: str, read: tuple, source: tuple, parts: tuple[str, ...], off: tuple[str, ...]):
     """The loss of the whole model, without each part, and without those that are off together."""
     model = load_model(name)

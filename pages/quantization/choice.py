@@ -1,4 +1,4 @@
-"""What is quantized for the page Quantization: the reader's choice, the model's twin, and its pass over the prompt."""
+"""What the page Quantization quantizes: the reader's choice, the quantized copy, and its pass over the prompt."""
 
 import streamlit as st
 from torch import Tensor
@@ -22,22 +22,23 @@ from viz_ui.frame.stoppable import stoppable
 from viz_ui.frame.view import View
 from viz_ui.look.text import number, plain, size_words
 
-LARGE = 20_000_000  # parameters, from which on work on all of them takes a second and more
+LARGE = 20_000_000  # parameters: from here on, work on all of them takes a second or more
 LARGEST_THRESHOLD = 999.0
 
 EXPLAINED = {
-    "int8": "Weights alone: each row by its largest absolute value; products in float32.",
-    LLM_INT8: "Weights and what enters them: true int8 products; columns with large numbers stay in 16 bits.",
-    NF4: "Weights alone: 16 levels, blocks of 64; turned back into float32 for every product.",
+    "int8": "Rounds the weights to whole numbers from −127 to 127, row by row. Products are computed in float32.",
+    LLM_INT8: "Rounds the weights and their inputs, and multiplies int8 numbers. Input columns with large numbers stay "
+    "in 16 bits.",
+    NF4: "Rounds the weights to 16 levels, in blocks of 64. Products are computed in float32.",
 }
 
 FORMULAS = {
-    "int8": r"The weights of a **row** share c, the largest |w| of them: "
+    "int8": r"The weights of a **row** share one constant c, their largest |w|: "
     r"$\mathrm{code} = \mathrm{round}(127\, w / c)$, $\hat w = c \cdot \mathrm{code} / 127$.",
-    LLM_INT8: r"Rows of W **and what enters them** become int8, $\mathrm{code} = \mathrm{round}(127\, w / c)$; columns "
-    "of x with a number of at least the **threshold** stay in 16 bits.",
-    NF4: r"The weights of a **block** of 64 share c, the largest |w| of them; each becomes the nearest of 16 levels: "
-    r"$\hat w = c \cdot \mathrm{level}[\mathrm{code}]$.",
+    LLM_INT8: r"The rows of W **and of the input x** become int8: $\mathrm{code} = \mathrm{round}(127\, w / c)$. "
+    "Columns of x stay in 16 bits if one of their numbers reaches the **threshold**.",
+    NF4: "The weights of a **block** of 64 share one constant c, their largest |w|. Each weight becomes the nearest "
+    r"of 16 levels: $\hat w = c \cdot \mathrm{level}[\mathrm{code}]$.",
 }
 
 
@@ -53,13 +54,14 @@ def draw_choices() -> tuple[str, str, float]:
         help="\n".join(f"- **{name}**: {words}" for name, words in EXPLAINED.items()),
     )
     which = st.selectbox(
-        "Weights of the blocks",
+        "Which weights",
         WHICH,
         index=WHICH.index(ALL),
         key="quantized",
         bind="query-params",
         width=160,
-        help="One layer: that of the sidebar. Embeddings, norms, biases and unembedding stay as they are.",
+        help="Only the weight matrices of the blocks can be quantized. Embeddings, norms, biases and the unembedding "
+        "stay as they are. “one layer” is the layer that is chosen in the sidebar.",
     )
     threshold = THRESHOLD
     if scheme == LLM_INT8:
@@ -72,7 +74,8 @@ def draw_choices() -> tuple[str, str, float]:
             key="threshold",
             bind="query-params",
             width=120,
-            help="A column that holds a number of at least this size anywhere in the prompt is an outlier.",
+            help="An input column is an outlier if one of its numbers, at any token of the prompt, is at least this "
+            "large.",
         )
     return scheme, which, threshold
 
@@ -89,7 +92,8 @@ def current_choice(view: View, scheme: str, which: str, threshold: float) -> Cho
 
 
 def quantized_model(view: View, choice: Choice) -> Quantized | None:
-    """The twin of the running model; None when the reader stopped the work. Not for fragments, see `stoppable`."""
+    """The quantized copy of the running model; None when the reader stopped the work. Not for fragments, see
+    `stoppable`."""
     model, made = view.model, twins()
     if made.made(model, choice) or is_small(model) or choice.which == ONE_LAYER:
         return made.get(model, choice)
@@ -113,7 +117,8 @@ def twins() -> Twins:
 
 
 def quantized_trace(view: View, quantized: Quantized) -> tuple[vm.Trace, dict[str, Tensor]]:
-    """The twin's pass over what the view shows, and the largest number of each column that entered its matrices."""
+    """The quantized copy's pass over what the view shows, and the largest number of each column that entered its
+    matrices."""
     trace, largest = _traced(view.trace, quantized, *trace_key(view), quantized.choice)
     return trace.of(view.trace.part), largest
 
@@ -130,18 +135,18 @@ def _traced(_trace, _quantized, model: str, read: tuple, source: tuple | None, m
 
 
 def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
-    """What the weights took and take, with their constants. extra: bytes of the outlier columns in 16 bits."""
+    """The bytes of the weights before and after, with their constants. extra: of the outlier columns in 16 bits."""
     before, after = quantized.bytes_before, quantized.bytes_after + extra
     constants = sum(tensor.after.constant_bytes for tensor in quantized.tensors.values())
     whole = weight_bytes(view.model.transformer)
     words = (
-        f"**{quantized.n_weights:,} weights**: {size_words(before)} → **{size_words(after)}** "
-        f"({size_words(2 * quantized.n_weights)} as float16), **{number(8 * after / quantized.n_weights)} bits a "
-        f"weight**, {number(8 * constants / quantized.n_weights, 3)} of them for constants"
+        f"**{quantized.n_weights:,} weights** take **{size_words(after)}** instead of {size_words(before)} "
+        f"({size_words(2 * quantized.n_weights)} in float16). That is **{number(8 * after / quantized.n_weights)} bits "
+        f"per weight**: {number(8 * constants / quantized.n_weights, 3)} of them are for constants"
     )
     if quantized.choice.scheme == NF4:
         plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
         words += f" ({number(8 * plain_bytes / quantized.n_weights, 3)} without double quantization)"
     if extra:
-        words += f", {number(8 * extra / quantized.n_weights, 3)} for outlier columns"
-    return f"{words}. Whole model: {size_words(whole)} → {size_words(whole - before + after)}."
+        words += f" and {number(8 * extra / quantized.n_weights, 3)} for outlier columns"
+    return f"{words}. The whole model takes {size_words(whole - before + after)} instead of {size_words(whole)}."

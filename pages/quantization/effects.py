@@ -62,10 +62,17 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
     )
     largest = changes.max()
     layer, head = np.unravel_index(changes.argmax(), changes.shape)
-    scale = f"one scale for all, ±{number(largest or 1, 2)}" if what == DIFFERENCE else "one scale for all, 0 to 1"
-    pooled = f"pooled to {small.shape[-2]}×{small.shape[-1]} by the largest cell, " if small.shape[-2] == 32 else ""
-    where = f"The largest change is in layer {layer}, head {head}." if largest else "No weight changes."
-    st.caption(f"Thumbnails: {pooled}{scale}. {where}")
+    scale = f"±{number(largest or 1, 2)}" if what == DIFFERENCE else "0 to 1"
+    pooled = f" A pixel is the largest of several cells ({small.shape[-2]}×{small.shape[-1]} pixels)."
+    st.caption(f"All thumbnails have one scale, {scale}.{pooled if small.shape[-2] == 32 else ''}")
+    if not largest:
+        st.caption("No weight of any head changes.")
+        return
+    st.caption(f"The largest change is in layer {layer}, head {head}.")
+    if (layer, head) != (view.layer, view.head):
+        st.button(
+            "Show this head", key="most_changed", on_click=choose, kwargs={"layer": int(layer), "head": int(head)}
+        )
 
 
 # Keyed on plain values, like the traces themselves.
@@ -127,12 +134,12 @@ def draw_head(view: View, trace: vm.Trace, quantized: Quantized) -> None:
 
 
 def draw_prediction(view: View, trace: vm.Trace) -> None:
-    """The prediction after the chosen query, by the model and by its twin."""
+    """The prediction after the chosen query, by the model and by its quantized copy."""
     reads = view.trace.of(view.trace.config.self_part)
     query = view.query if view.trace.part != "encoder" else reads.length - 1
     label = plain(labels(reads.token_bytes)[query])
     if view.trace.config.layout == "encoder-only":
-        st.subheader("What stands here")
+        st.subheader("The token at the query")
         place = f"At **{label}**"
     else:
         st.subheader("The next token")
@@ -153,15 +160,15 @@ def draw_loss(view: View, quantized: Quantized) -> None:
         st.info(plain(str(error)))
         return
     st.metric(
-        f"{text}, nats a token",
+        f"Loss on {text}, nats per token",
         f"{number(before.nats)} → {number(after.nats)}",
         f"{after.nats - before.nats:+.4f}".replace("-", "−"),
         delta_color="inverse",
     )
     perplexities = f"{number(np.exp(before.nats))} → {number(np.exp(after.nats))}"
     st.caption(
-        f"Mean cross-entropy over {counted(before.tokens, 'token')}, {before.words}, under the model's own mask; "
-        f"e^loss, the perplexity, {perplexities}."
+        f"The mean cross-entropy {before.words}, {counted(before.tokens, 'token')} in all, under the model's own mask. "
+        f"Perplexity (e^loss): {perplexities}."
     )
 
 
@@ -172,8 +179,8 @@ def _losses(
     """On what was held out from training, where that lies beside the model; else on what the reader typed."""
     rows, given = held_out_rows(_model, model), None
     if rows is not None:
-        text = f"Held-out text, {len(rows)} × {rows.shape[1]} tokens"
+        text = "held-out text"
     else:
-        text, rows = "This prompt", torch.tensor([read])
+        text, rows = "this prompt", torch.tensor([read])
         given = None if source is None else torch.tensor(source)
     return text, *(loss(each, rows, given) for each in (_model, _quantized.model))

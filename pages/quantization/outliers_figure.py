@@ -24,8 +24,8 @@ def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, heig
             hovertemplate="input %{x}: %{y:.4f}<extra></extra>",
         )
     figure.add_hline(y=threshold, line={"color": TEXT[theme], "width": 1, "dash": "dash"})
-    figure.update_xaxes(title="input (column of what enters)", range=[-1, len(largest)], showgrid=False, zeroline=False)
-    figure.update_yaxes(title="largest |x| of the prompt", rangemode="tozero", gridcolor=MASKED_GREY, nticks=5)
+    figure.update_xaxes(title="input column", range=[-1, len(largest)], showgrid=False, zeroline=False)
+    figure.update_yaxes(title="largest |x| in the prompt", rangemode="tozero", gridcolor=MASKED_GREY, nticks=5)
     figure.update_layout(
         height=height,
         margin={"l": 50, "r": 6, "t": 24, "b": 44},

@@ -1,4 +1,4 @@
-"""Quantization: weights on few levels, what they cost and do, and what a cache and a fused kernel save beside."""
+"""Quantization: weights in few levels, what they cost and do; beside them what a cache and a fused kernel save."""
 
 import streamlit as st
 
@@ -15,18 +15,18 @@ WEIGHTS, EFFECTS, THREE = "The weights", "What they do", "Three things"
 SECTIONS = {WEIGHTS: draw_weights, EFFECTS: draw_effects}
 
 SENTENCES = {
-    EFFECTS: "The same prompt through the model and through its **twin** with rounded weights.",
-    THREE: "**KV cache**, **FlashAttention** and **quantization** are three things: each saves something else, and "
-    "only one changes the result.",
+    EFFECTS: "The model and a **copy with rounded weights** read the same prompt.",
+    THREE: "The **KV cache**, **FlashAttention** and **quantization** are three different things. Each saves something "
+    "else, and only quantization changes the result.",
 }
 
 SOURCES = {
     WEIGHTS: "int8 and outliers: Dettmers et al. 2022, “LLM.int8()”, §2.1 and §3. NF4 and double quantization: "
-    "Dettmers et al. 2023, “QLoRA”, §3 and appendix E. Linear layers of the blocks only; the model itself stays as it "
-    "is. Int8 products are summed in int32; int8 rows and NF4 are turned back into float32 for every product, so "
-    "here they save memory, not time.",
-    EFFECTS: "Int8 and NF4 weights enter float32 products; LLM.int8 rounds what enters them too. Perplexity under "
-    "rounded weights: Dettmers et al. 2022, table 1.",
+    "Dettmers et al. 2023, “QLoRA”, §3 and appendix E. Only linear layers of the blocks are quantized, in a copy of "
+    "the model. LLM.int8 sums its int8 products in int32. Plain int8 and NF4 weights are dequantized to float32 for "
+    "every product, so here they save memory but no time.",
+    EFFECTS: "int8 and NF4 round the weights only. LLM.int8 also rounds the numbers that are multiplied with them. "
+    "Perplexity with rounded weights: Dettmers et al. 2022, table 1.",
 }
 
 

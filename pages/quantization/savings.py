@@ -16,12 +16,12 @@ NEW_TOKENS, MOST_NEW = 8, 32
 MAY_BREAK = "\u200b"  # a zero-width space: six columns have to fit into a narrow window
 
 MEANS = {
-    "cache": ("KV cache", "keys and values that were worked out **stay**: less arithmetic, more memory"),
+    "cache": ("KV cache", "keys and values are computed once and **kept**: less arithmetic, more memory"),
     "fused": (
         f"Flash{MAY_BREAK}Attention",
-        "QKᵀ and A are **never written out**: less memory and traffic, the same arithmetic",
+        "QKᵀ and A are **never stored whole**: less memory and traffic, the same arithmetic",
     ),
-    "quantized": ("quantization", "weights in **fewer bits**: less memory and traffic, **another result**"),
+    "quantized": ("quantization", "weights take **fewer bits**: less memory and traffic, **a different result**"),
 }
 
 
@@ -42,22 +42,23 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     st.markdown(table(rows, scheme, predicts=has_logits(view.model)))
     st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))
     cut = "" if len(ids) == len(prompt) else f"the first {len(ids)} tokens of "
-    task = f"reading {cut}this {'source' if view.model.has_source else 'prompt'}, {counted(len(ids), 'token')}"
+    task = f"read {cut}this {'source' if view.model.has_source else 'prompt'} ({counted(len(ids), 'token')})"
     if view.model.config.layout != "encoder-only":
-        task += f", and writing {rows[0].passes} {'tokens from its start' if view.model.has_source else 'more'}, "
-        task += "the likeliest each; every way is given the same tokens"
-    what = "logits" if has_logits(view.model) else "the vectors at the end"
-    logits = f"{what} of every {'position' if view.model.config.layout == 'encoder-only' else 'token written'}"
+        task += (
+            f" and write {counted(rows[0].passes, 'token')}, always the likeliest. All columns write the same tokens"
+        )
+    what = "logits" if has_logits(view.model) else "final hidden states"
+    logits = f"{what} at every {'position' if view.model.config.layout == 'encoder-only' else 'new token'}"
     st.caption(
-        f"The task: {task}. Memory: all weights as stored, the cache at its end, and QKᵀ and A of one layer at their "
-        "largest; other activations are left out. Traffic between slow and fast memory, by formula: all weights that a "
-        "pass uses once, and attention as Dao et al. 2022, “FlashAttention”, Algorithm 0 and Dao 2023, "
-        f"“FlashAttention-2”, Algorithm 1 move it, with {size_words(FAST_BYTES)} of fast memory (an A100's, §2.1). "
-        f"FLOPs: matrix products, a multiplication and an addition are two; every cell of QKᵀ counted. "
-        f"Result: {logits}, measured; the order in which float32 numbers are added alone makes about a millionth. "
-        "Time: the shorter of two measurements of each way, here and now, on this processor, so whatever else runs on "
-        "it counts too; rounded weights are turned back into float32 for every product. Cache: Pope et al. 2022, "
-        "“Efficiently Scaling Transformer Inference”."
+        f"**Task:** {task}. **Memory:** all weights as stored, the full cache, and QKᵀ and A of one layer at their "
+        "largest; other activations are left out. **Traffic** between slow and fast memory, by formula: each pass "
+        "moves every weight that it uses once. Attention moves what Dao et al. 2022, “FlashAttention”, Algorithm 0, "
+        f"and Dao 2023, “FlashAttention-2”, Algorithm 1, move with {size_words(FAST_BYTES)} of fast memory (an A100, "
+        "§2.1). **FLOPs:** matrix products only; a multiplication and an addition count as two, and every cell of QKᵀ "
+        f"counts. **Result:** the {logits}, measured; the order of float32 additions alone changes them by about a "
+        "millionth. **Time:** the shorter of two measurements, on this processor and with whatever else runs on it; "
+        "rounded weights are dequantized for every product. Cache: Pope et al. 2022, “Efficiently Scaling Transformer "
+        "Inference”."
     )
 
 
@@ -71,7 +72,7 @@ def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: i
         rows = compare_ways(view.model, quantized, ids, new)
     else:
         rows = stoppable(
-            "Making every pass in every way",
+            "Running the task in every way",
             lambda progress: compare_ways(view.model, quantized, ids, new, progress),
             name="savings",
             of=of,
@@ -82,9 +83,9 @@ def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: i
 
 
 def table(rows: list[Savings], scheme: str, *, predicts: bool) -> str:
-    """Markdown: a column a way; what differs from the plain way by a hundredth and more is bold, with its factor.
+    """Markdown: a column a way; what differs from the plain way by a hundredth or more is bold, with its factor.
 
-    predicts: whether there are logits; else the vectors at the model's end are compared.
+    predicts: whether there are logits; else the final hidden states are compared.
     """
     first, two_texts = rows[0], _reads_two_texts(rows)
     compared = f"result: largest change of any {'logit' if predicts else 'number'}"
@@ -135,7 +136,7 @@ def scientific(value: int) -> str:
 
 
 def against(value: int, plain_value: int, in_words: Callable[[int], str] = size_words) -> str:
-    """The value, and how many times the plain one it is where it differs."""
+    """The value; where it differs from the plain one, also its factor."""
     if not plain_value or abs(value / plain_value - 1) < 0.01:
         return in_words(value)
     return f"**{in_words(value)}** ×{number(value / plain_value, 2)}" if value else "**0**"
@@ -143,8 +144,8 @@ def against(value: int, plain_value: int, in_words: Callable[[int], str] = size_
 
 def meanings(rows: list[Savings]) -> list[tuple[str, str]]:
     """What each of them is, or why this model cannot have it."""
-    stays = "those of the target **grow** by one a token, those of the source are worked out **once**"
-    without = "this model writes no tokens after the prompt, so nothing is read again"
+    stays = "those of the target **grow** with every token, those of the source are computed **once**"
+    without = "this model writes no tokens after the prompt, so there is nothing to keep"
     found = [
         (words, meaning if any(getattr(row.way, name) for row in rows) else without)
         for name, (words, meaning) in MEANS.items()

@@ -1,4 +1,4 @@
-"""One matrix before and after: its levels, a part of it in numbers, one weight's arithmetic; and all in a table."""
+"""One matrix before and after: its levels, a part of its numbers, the arithmetic of one weight; all in a table."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ ROWS, COLUMNS = 8, 64  # what is drawn of a matrix; 64 weights of a row are a bl
 
 
 def draw_weights(view: View, quantized: Quantized) -> None:
-    """The section: what a matrix became, and what all of them cost."""
+    """The section: one matrix before and after, and the bytes of all."""
     _, largest = quantized_trace(view, quantized)
     st.markdown(bytes_words(view, quantized, outlier_bytes(quantized, largest)))
     with st.container(horizontal=True, gap="medium"):
@@ -41,7 +41,7 @@ def draw_weights(view: View, quantized: Quantized) -> None:
 
 
 def chosen_tensor(view: View, quantized: Quantized) -> QuantizedTensor:
-    """The matrix that is looked at: of the sidebar's layer, by its name in the block."""
+    """The matrix that the reader chose, by its name in the block of the sidebar's layer."""
     stack = stack_of(view)
     here = {
         tensor.place.local: tensor
@@ -57,7 +57,7 @@ def chosen_tensor(view: View, quantized: Quantized) -> QuantizedTensor:
             list(here),
             index=None,
             placeholder=_short(first),
-            format_func=_short,  # of "attention.self.query" the end must be seen
+            format_func=_short,  # the end of "attention.self.query" must be seen
             key="matrix",
             bind="query-params",
             width=150,
@@ -80,7 +80,7 @@ def chosen_tensor(view: View, quantized: Quantized) -> QuantizedTensor:
 
 
 def chosen_cell(tensor: QuantizedTensor) -> tuple[int, int]:
-    """The weight that is looked at."""
+    """Row and column of the weight that the reader chose."""
     row, column = (st.session_state.get(f"matrix_{name}") or 0 for name in ("row", "column"))
     return min(row, tensor.after.shape[0] - 1), min(column, tensor.after.shape[1] - 1)
 
@@ -97,8 +97,8 @@ def draw_levels(tensor: QuantizedTensor, cell: QuantizedCell) -> None:
     st.plotly_chart(figure, key="levels", theme=None, config={"displayModeBar": False})
     used = int((counts.after > 0).sum())
     st.caption(
-        f"All {tensor.before.numel():,} weights of the matrix; the largest of each row or block is at ±1. {used} of "
-        f"{len(counts.levels)} levels are used; orange: that of the framed weight."
+        f"All {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its row or block. "
+        f"{used} of {len(counts.levels)} levels are used. The orange level is that of the framed weight."
     )
 
 
@@ -134,8 +134,8 @@ def draw_cells(view: View, tensor: QuantizedTensor, row: int, column: int) -> No
             **coded,
             **shared,
         ),
-        Matrix("after", "Ŵ, what the codes stand for", after, caption="constant · level", **weights, **shared),
-        Matrix("error", "Ŵ − W", after - before, caption="what is lost", scale="diverging", **shared),
+        Matrix("after", "Ŵ, after", after, caption="constant · level", **weights, **shared),
+        Matrix("error", "Ŵ − W", after - before, caption="the error", scale="diverging", **shared),
     ]
     panels(
         items,
@@ -161,7 +161,7 @@ def take_cell(event: dict, top: int, left: int) -> None:
 
 
 def draw_arithmetic(tensor: QuantizedTensor, row: int, column: int, cell: QuantizedCell) -> None:
-    """How the framed weight came to its code, and what the code stands for."""
+    """How the framed weight gets its code, and what number the code stands for."""
     first, last = (f"w_{{{place[0]},{place[1]}}}" for place in (cell.first, cell.last))
     in_blocks = isinstance(tensor.after, NF4Blocks)
     lines = [
@@ -170,37 +170,37 @@ def draw_arithmetic(tensor: QuantizedTensor, row: int, column: int, cell: Quanti
             f"largest of its {'block' if in_blocks else 'row'}",
             f"c = \\max \\lvert {first} \\dots {last} \\rvert = {n(cell.maximum)}",
         ),
-        ("divided", f"w / c = {n(cell.scaled)}"),
+        ("divided by c", f"w / c = {n(cell.scaled)}"),
     ]
     if in_blocks:
         lines += [
             ("nearest level", f"{n(cell.level)}, \\text{{ code }} {cell.code}"),
             ("c, kept in 8 bits", f"\\hat c = {n(cell.constant)}"),
-            ("turned back", f"\\hat w = {n(cell.constant)} \\cdot {factor(cell.level)} = {n(cell.after)}"),
+            ("dequantized", f"\\hat w = {n(cell.constant)} \\cdot {factor(cell.level)} = {n(cell.after)}"),
         ]
     else:
         lines += [
             ("rounded", f"\\mathrm{{round}}(127 \\cdot {factor(cell.scaled)}) = {cell.code}"),
-            ("turned back", f"\\hat w = {n(cell.constant)} \\cdot {factor(cell.code)} / 127 = {n(cell.after)}"),
+            ("dequantized", f"\\hat w = {n(cell.constant)} \\cdot {factor(cell.code)} / 127 = {n(cell.after)}"),
         ]
-    lines.append(("lost", f"\\hat w - w = {n(cell.error)}"))
+    lines.append(("error", f"\\hat w - w = {n(cell.error)}"))
     rows = [f"| {words} | ${formula}$ |" for words, formula in lines]
     st.markdown("\n".join(["| step | the framed weight |", "|--|--|", *rows]))
 
 
 def factor(value: float | int) -> str:
-    """As the second factor of a product: what is negative in parentheses."""
+    """The number as the second factor of a product: a negative one stands in parentheses."""
     words = str(value) if isinstance(value, int) else n(value)
     return f"({words})" if value < 0 else words
 
 
 def draw_outliers(quantized: Quantized, tensor: QuantizedTensor, largest: Tensor) -> None:
-    """What entered this matrix, column by column, against the threshold."""
+    """The largest input of this matrix in each column, against the threshold."""
     threshold = quantized.choice.threshold
     count = int((largest >= threshold).sum())
     st.markdown(
-        f"**Outlier columns** of {plain(tensor.place.name)} in this pass: **{count} of {len(largest):,}** reach "
-        f"{number(threshold, 2)} and stay in 16 bits; the largest number that enters is "
+        f"**Outlier columns.** In this pass **{count} of {len(largest):,}** input columns of "
+        f"{plain(tensor.place.name)} reach {number(threshold, 2)} and stay in 16 bits. The largest input is "
         f"**{number(largest.max().item())}**."
     )
     figure = outliers_figure(largest.numpy(), threshold, theme=st.context.theme.type or "light")
@@ -224,7 +224,7 @@ def draw_table(quantized: Quantized, largest: dict[str, Tensor]) -> None:
     )
     if largest:
         table["outliers"] = [int((largest[name] >= quantized.choice.threshold).sum()) for name in table["matrix"]]
-    st.markdown(f"**Every matrix**: error of all together **{quantized.relative_error:.3%}**.")
+    st.markdown(f"**Every matrix.** The relative error of all together is **{quantized.relative_error:.3%}**.")
     st.dataframe(
         table,
         hide_index=True,
@@ -237,13 +237,13 @@ def draw_table(quantized: Quantized, largest: dict[str, Tensor]) -> None:
             "inputs": st.column_config.NumberColumn(format="localized"),
             "bytes before": st.column_config.NumberColumn(format="localized"),
             "bytes after": st.column_config.NumberColumn(format="localized", help="Codes and constants"),
-            "bits": st.column_config.NumberColumn(format="%.3f", help="Bits a weight, constants counted"),
+            "bits": st.column_config.NumberColumn(format="%.3f", help="Bits per weight, with the constants"),
             "error": st.column_config.NumberColumn(format="percent", help="‖Ŵ − W‖ / ‖W‖, Frobenius norms"),
             "largest error": st.column_config.NumberColumn(format="%.5f", help="The largest |ŵ − w|"),
             "outliers": st.column_config.NumberColumn(help="Columns kept in 16 bits, in this pass"),
         },
     )
-    st.caption("Click a column to sort, mark a row to open its matrix above.")
+    st.caption("Click the title of a column to sort. Select a row to open its matrix above.")
 
 
 def take_row(tensors: list[QuantizedTensor]) -> None:

@@ -13,7 +13,7 @@ from viz_ui.frame.loaded_models import look_at
 from viz_ui.look.text import number, plain
 
 WORDS = {
-    "positions": "scores that positions alone have, P·W_Qᵀ·W_K·Pᵀ/√D",
+    "positions": "Scores from positions alone, P·W_Qᵀ·W_K·Pᵀ/√D",
     "W_Q": "W_Q, D × C",
     "W_K": "W_K, D × C",
     "W_V": "W_V, D × C",
@@ -34,9 +34,9 @@ def draw_keep(training: LiveTraining) -> None:
     if problem:
         st.info(plain(problem), icon=":material/edit:")
     elif kept:
-        st.caption(f"Kept as checkpoints/{plain(kept)}, weights as float16. It can be chosen in the sidebar.")
+        st.caption(f"Kept in checkpoints/{plain(kept)}, with weights in float16. You can now choose it in the sidebar.")
     else:
-        st.caption(f"The model as it was after step {training.last.step:,}, beside the others in the sidebar.")
+        st.caption(f"This keeps the model of step {training.last.step:,}. You can then choose it in the sidebar.")
 
 
 def _keep() -> None:
@@ -60,7 +60,7 @@ def draw_before_and_after(training: LiveTraining, layer: int, head: int) -> None
         "Matrix", names, default=names[0], required=True, key="live_matrix", bind="query-params"
     )
     change = np.linalg.norm(after[name] - before[name]) / np.linalg.norm(before[name])
-    st.markdown(f"{WORDS[name]}. ‖after − before‖ / ‖before‖ = **{number(change, 3)}**")
+    st.markdown(f"{WORDS[name]}. Relative change: ‖after − before‖ / ‖before‖ = **{number(change, 3)}**.")
     panels(
         [
             _matrix("before", 0, before[name], name),
@@ -71,7 +71,10 @@ def draw_before_and_after(training: LiveTraining, layer: int, head: int) -> None
         matrix_width=360,
     )
     if name == POSITIONS:
-        st.caption("Without the norm before it and without biases. A stripe below the diagonal: the token before.")
+        st.caption(
+            "These scores leave out the norm and the biases. A stripe of high scores just below the diagonal means "
+            "that the head reads the token before."
+        )
 
 
 def _matrix(title: str, step: int, values: np.ndarray, name: str) -> Matrix:

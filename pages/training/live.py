@@ -9,7 +9,7 @@ from viz_model.errors import TrainingError
 from viz_model.training.jobs import LONGEST_TEXT, Size, repeats_job, text_job
 from viz_model.training.live import MOST_SECONDS, MOST_STEPS, Job, LiveTraining, Trainings
 from viz_ui.frame.text_in_address import LONGEST, from_address, to_address
-from viz_ui.look.text import counted, plain
+from viz_ui.look.text import plain
 
 REPEATS, TEXT = "Random repeats", "My own text"
 WIDTHS = (16, 32, 64, 96, 128)
@@ -61,12 +61,12 @@ def draw_choices() -> None:
         if task == TEXT:
             _choose_text(running)
         st.text_input(
-            "Row that is watched",
+            "Text to watch",
             WATCHED if task == REPEATS else WATCHED_IN_TEXT,
             key="live_watched" if task == REPEATS else "live_watched_text",
             max_chars=64,
             disabled=running,
-            help="After every few steps this row is run, and its attention is drawn below.",
+            help="Every few steps the model reads this text, and the attention of its heads is drawn below.",
             **bound,
         )
         st.toggle("Feed-forward", key="live_ffn", disabled=running, **bound)
@@ -107,14 +107,14 @@ def _choose_text(running: bool) -> None:
             width=520,
             max_chars=LONGEST_TEXT,
             disabled=running,
-            placeholder="Paste a page or more, then Ctrl+Enter.",
+            placeholder="Paste a page or more, then press Ctrl+Enter.",
             on_change=_put_text_into_link,
-            help=f"It is read byte by byte and stays on this computer; the link holds up to {LONGEST:,} characters.",
+            help=f"The model reads the text byte by byte. A link holds texts of up to {LONGEST:,} characters.",
         )
         if is_long:
-            st.caption(f"{counted(count, 'character')}: too long for the link, which holds {LONGEST:,}.")
+            st.caption(f"The link does not hold this text: it has {count:,} characters, more than {LONGEST:,}.")
         elif count:
-            st.caption("In the link.")
+            st.caption("The link holds this text.")
 
 
 def is_running() -> bool:
@@ -140,14 +140,14 @@ def _job() -> Job:
         return repeats_job(size, state.live_steps, state.live_seed, state.live_watched)
     text = state.get("live_text") or ""
     if not text.strip():
-        raise TrainingError("There is no text to learn from yet. Press Text and paste one, a page or more.")
+        raise TrainingError("There is no text to learn from yet. Press “Text” and paste a page or more.")
     return text_job(size, state.live_steps, state.live_seed, state.live_watched_text, text)
 
 
 def bounds() -> str:
-    """What a live training may take, in words."""
+    """The limits of a live training, in words."""
     return (
-        f"It runs in a process of its own, on one core, for {MOST_STEPS:,} steps or {MOST_SECONDS // 60} minutes at "
-        "most, one training at a time on this computer; it goes on while you look at other pages and ends when you "
-        "leave."
+        f"A training has at most {MOST_STEPS:,} steps and ends after {MOST_SECONDS // 60} minutes at the latest. It "
+        "uses one core. It goes on while you look at other pages, and stops when you leave. Only one training can run "
+        "on this computer at a time."
     )

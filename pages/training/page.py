@@ -1,4 +1,4 @@
-"""Training: what is asked of every position of the prompt, and a small model that is trained while people watch."""
+"""Training: what the model has to predict at every position, and a small model that is trained while people watch."""
 
 import streamlit as st
 
@@ -23,21 +23,22 @@ def draw() -> None:
             label_visibility="collapsed",
         )
     if lesson == ASKED:
-        st.markdown(r"Loss of a token: $-\ln p(\mathrm{target})$, in nats. Training makes the mean of it smaller.")
+        st.markdown(r"The loss of a token is $-\ln p(\mathrm{target})$, in nats. Training makes the mean loss smaller.")
         draw_asked(current_view())
         st.caption(
             "Next tokens: Radford et al. 2018, “Improving Language Understanding by Generative Pre-Training”, eq. 1. "
-            "Hidden tokens: Devlin et al. 2019, “BERT”, §3.1. Right tokens so far (teacher forcing): Williams and "
-            "Zipser 1989. Losses in float64 from the logits of the pass."
+            "Hidden tokens: Devlin et al. 2019, “BERT”, §3.1. A decoder that reads the right tokens so far (teacher "
+            "forcing): Williams and Zipser 1989. Losses are computed in float64 from the logits of the pass."
         )
         return
     draw_choices()
     draw_training()
     st.caption(
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”; Olsson et al. 2022, “In-context "
-        "Learning and Induction Heads”. Random repeats: rows of 48 characters in which a segment comes again; only its "
-        "second copy counts. Weights of the heads on the token before, and on the one after the earlier copy: means "
-        "over 16 rows of random characters and the same again, together as long as a row of the training."
+        "Learning and Induction Heads”. Random repeats: in each row of 48 random characters one segment comes twice, "
+        "and only its second copy counts for the loss. “Previous token” is a head's mean weight on the token before. "
+        "“Induction” is its mean weight on the token that followed the earlier copy. Both are measured on 16 rows of "
+        "random characters whose second half repeats the first."
     )
 
 

@@ -1,9 +1,8 @@
-"""What training asks of the prompt: each position's target, loss and rank; and one pass beside decode steps."""
+"""What the model has to predict in training: each position's target, loss and rank; one pass beside decode steps."""
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -20,7 +19,7 @@ LARGEST_SEED = 9999
 
 @dataclass(frozen=True, eq=False)
 class Exercise:
-    """A row as the model reads it, what was asked of it, and the words for that."""
+    """A row as the model reads it, its targets, and a sentence that says what they are."""
 
     trace: vm.Trace
     targets: Targets
@@ -28,22 +27,23 @@ class Exercise:
 
 
 def draw_asked(view: View) -> None:
-    """The row with its targets; below it what was expected at the chosen position, and the cost of asking."""
+    """The row with its targets; below it what the model expected at the chosen position, and what one pass costs."""
     try:
         exercise = _exercise(view)
     except vm.VizError as error:
         st.info(str(error), icon=":material/edit:")
         return
     trace, targets, vocabulary = exercise.trace, exercise.targets, view.model.config.vocab_size
-    right, blind = int((targets.ranks == 1).sum()), math.log(vocabulary)
+    right, uniform = int((targets.ranks == 1).sum()), math.log(vocabulary)
     st.markdown(
-        f"{exercise.words} **{len(targets):,}** asked in one pass: mean loss **{number(targets.loss, 3)} nats** "
-        f"(a blind guess: ln {vocabulary:,} = {number(blind, 3)}); the likeliest token was right **{right:,}** times."
+        f"{exercise.words} One pass makes **{counted(len(targets), 'prediction')}**. Their mean loss is "
+        f"**{number(targets.loss, 3)} nats**; that of a uniform guess is ln {vocabulary:,} = {number(uniform, 3)}. "
+        f"The likeliest token was right in **{right:,}** of {len(targets):,}."
     )
     position = min(view.query, trace.length - 1)
     token_targets(
         row_of(view.model, exercise),
-        blind=blind,
+        blind=uniform,
         position=position,
         key="targets",
         on_pick=lambda at: choose(query=at, **{"part": "decoder"} if view.part == "encoder" else {}),
@@ -56,32 +56,42 @@ def draw_asked(view: View) -> None:
 
 
 def _exercise(view: View) -> Exercise:
-    """What training asks of a model of this layout."""
+    """What a model of this layout has to predict in training."""
     model = view.model
     if not getattr(model.config, "has_unembedding", True):
         raise vm.VizError(
-            f"{model.name} has no unembedding: it gives a vector for each token and predicts none, so no token can be "
-            "asked of it. Choose a model that predicts, such as tiny-bert."
+            f"{model.name} has no unembedding. It gives a vector for each token and predicts no token, so there is no "
+            "loss to show. Choose a model that predicts tokens, such as tiny-bert."
         )
     if model.config.layout == "encoder-only":
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            seed = st.number_input("Hide other tokens", 0, LARGEST_SEED, 0, key="hide", bind="query-params", width=150)
+            seed = st.number_input(
+                "Hide other tokens",
+                0,
+                LARGEST_SEED,
+                0,
+                key="hide",
+                bind="query-params",
+                width=150,
+                help="Each number hides another random choice of tokens.",
+            )
         trace, targets = hidden_token_targets(model, view.prompt, seed)
         words = (
-            f"{plain(model.name)} reads in both directions, so next tokens would be no question: about 15 % of the "
-            "tokens are **hidden** and asked for, most behind the mask token, some behind another one or none."
+            f"{plain(model.name)} reads in both directions, so it would see the next token. It predicts **hidden** "
+            "tokens instead, about 15 % of them. Most are replaced by the mask token, some by a random token, and some "
+            "stay as they are."
         )
         if not view.trace.own_mask:
             words += " The mask in the sidebar does not apply here."
         return Exercise(trace, targets, words)
     trace = view.trace.of(model.config.self_part)
-    words = "Every token is asked for **the token after it**: the targets are the prompt, shifted by one."
+    words = "At every token the model predicts **the token after it**, so the targets are the prompt shifted by one."
     if model.has_source:
-        words = "The decoder reads the right tokens so far, and is asked for **the next one**."
+        words = "The decoder reads the right tokens so far and predicts **the next one**."
         if view.target is None:
-            words += " Here it wrote them itself; type a target in the sidebar."
+            words += " Here it wrote these tokens itself. To choose other tokens, type a target in the sidebar."
     if trace.mask_name != model.config.mask:
-        words += " :orange[Under this mask a query may read its own target, so the losses measure nothing.]"
+        words += " :orange[Under this mask a query can read its own target, so the losses measure nothing.]"
     return Exercise(trace, next_token_targets(trace), words)
 
 
@@ -106,21 +116,26 @@ def row_of(model: vm.Model, exercise: Exercise) -> list[TokenTarget]:
 
 
 def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
-    """The likeliest tokens at the chosen position, and where the target stands among them."""
+    """The likeliest tokens at the chosen position, and where the target stands among them.
+
+    Where the position has no target, such as the last one of a text, the nearest position that has one is shown.
+    """
     trace, targets = exercise.trace, exercise.targets
-    st.subheader("What was expected there")
-    asked = np.flatnonzero(targets.positions.numpy() == position)
-    if not len(asked):
-        st.caption("Nothing is asked at this position. Choose another one above.")
-        return
-    [n] = asked
+    st.subheader("What the model expected")
+    names = [plain(label) for label in labels(trace.token_bytes)]
+    n = (targets.positions - position).abs().argmin()
+    nearest = int(targets.positions[n])
+    if nearest != position:
+        why = "it is not hidden" if model.config.layout == "encoder-only" else "the text ends there"
+        st.caption(f"**{names[position]}** has no target, because {why}. The nearest token with a target is:")
     target, loss, rank = int(targets.ids[n]), targets.losses[n].item(), int(targets.ranks[n])
     name = plain(shown(model.token_bytes([target])[0]))
     st.markdown(
-        f"At **{plain(labels(trace.token_bytes)[position])}** the target is **{name}**: "
-        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats**, rank **{rank:,}**."
+        f"At **{names[nearest]}** the target is **{name}**. Its loss is "
+        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats**, and its rank is "
+        f"**{rank:,}**."
     )
-    likeliest = expected(trace, position)
+    likeliest = expected(trace, nearest)
     ranks = [*range(1, len(likeliest) + 1)]
     if target not in [token for token, _ in likeliest]:
         likeliest, ranks = [*likeliest, (target, math.exp(-loss))], [*ranks, rank]
@@ -140,28 +155,28 @@ def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
 
 
 def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
-    """One pass of training beside one step of decoding; and both done, on a click."""
+    """One training pass beside one decode step; a click runs both."""
     if view.model.config.layout == "encoder-only":
         st.subheader("What one pass teaches")
         st.markdown(
-            f"A pass over {counted(trace.length, 'token')} teaches **{asked:,}** of them, those that were hidden. A "
-            f"model that reads from left to right learns from all next tokens, {trace.length - 1:,}, of the same row. "
-            "There are no decode steps: this model has no next token."
+            f"In one pass over {counted(trace.length, 'token')} this model learns only from the **{asked:,}** hidden "
+            f"ones. A model that reads from left to right learns from {counted(trace.length - 1, 'next token')} of the "
+            "same row. There are no decode steps here, because this model writes no next token."
         )
         return
-    st.subheader("One pass, and one decode step")
+    st.subheader("One training pass and one decode step")
     rows = {
-        "tokens read": (f"{asked:,} at once", "1, over a cache"),
-        "questions answered": (f"{asked:,}", "1"),
-        "the right answer": ("known: the next tokens", "unknown: it is drawn"),
-        "what is learned": (f"the mean of {counted(asked, 'loss', 'losses')}, one backward pass", "nothing"),
+        "tokens read": (f"{asked:,} at once", "1; the cache holds the others"),
+        "predictions": (f"{asked:,}", "1"),
+        "the right token": ("known: it is in the text", "unknown: a token is sampled"),
+        "learned from": (f"the mean of {counted(asked, 'loss', 'losses')}", "nothing"),
     }
-    st.table(pd.DataFrame(rows, index=["a pass of training", "a decode step"]).T)
+    st.table(pd.DataFrame(rows, index=["a training pass", "a decode step"]).T)
     if view.model.config.layout != "decoder-only":
-        st.caption("Choose a decoder-only model to do both and compare.")
+        st.caption("Choose a decoder-only model to run both and compare them.")
         return
     of = (view.name, view.trace.ids)
-    if st.button("Do both, and compare the losses", key="compare_steps", icon=":material/timer:"):
+    if st.button("Run both and compare the losses", key="compare_steps", icon=":material/timer:"):
         st.session_state.compare_of, st.session_state.compared = of, None
     if st.session_state.get("compare_of") == of:
         _compare(view, of)
@@ -173,13 +188,16 @@ def _compare(view: View, of: tuple) -> None:
     if found is None:
         own = view.under(view.own_mask)
         found = stoppable(
-            "A token a step", lambda report: compare_with_steps(view.model, own, report), name="compare", of=of
+            "Decoding token by token",
+            lambda report: compare_with_steps(view.model, own, report),
+            name="compare",
+            of=of,
         )
         st.session_state.compared = found
     if found is not None:
         st.markdown(
-            f"One pass: **{number(found.pass_seconds * 1e3, 3)} ms**. {counted(found.steps, 'step')}: "
-            f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by "
-            f"**{number(found.largest_difference, 2)}** at most: under the causal mask one pass asks exactly what "
-            "decoding would, all at once."
+            f"One pass took **{number(found.pass_seconds * 1e3, 3)} ms**, and {counted(found.steps, 'step')} took "
+            f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by at most "
+            f"**{number(found.largest_difference, 2)}**: under the causal mask, one pass makes the same predictions "
+            "as decoding, all at once."
         )

@@ -60,9 +60,10 @@ def _draw() -> None:
 
 def _draw_nothing_yet() -> None:
     st.markdown(
-        "Press **Train**. At first the loss stays on a plateau: the model learns which characters there are. Then a "
-        "head in layer 0 learns to look at the **token before**, a head in layer 1 looks for what came after the same "
-        "token earlier (**induction**), and the loss falls. How far does it fall with one layer?"
+        "Press **Train**. With random repeats, the loss first falls to that of a uniform guess: the model has learned "
+        "which characters exist. Then heads in layer 1 learn **induction**: they read what came after the same token "
+        "earlier, and the loss falls again. For this, heads in layer 0 must read the **token before**. A small weight "
+        "on it is enough at first, and it grows later. How far does the loss fall with one layer?"
     )
     st.caption(bounds())
 
@@ -70,7 +71,7 @@ def _draw_nothing_yet() -> None:
 def _draw_progress(training: LiveTraining, step: int) -> None:
     steps, seconds = training.job.recipe.steps, f"{training.seconds:.0f} s"
     if not step and training.is_running:
-        words = f"The process starts … {seconds}"
+        words = f"Starting … {seconds}"
     elif training.is_running or step == steps:
         words = f"{step:,} of {steps:,} steps, {seconds}"
     else:
@@ -81,7 +82,7 @@ def _draw_progress(training: LiveTraining, step: int) -> None:
 
 
 def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None:
-    blind = math.log(len(training.job.characters))
+    uniform = math.log(len(training.job.characters))
     loss = Line("training loss", "stream", tuple(shot.loss for shot in shots))
     lines = (loss,)
     if training.job.recipe.reads_text:
@@ -93,10 +94,10 @@ def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None
             ("induction", "weights", "induction", True),
         )
     )
-    highest = 1.04 * max([blind, *(value for line in lines for value in line.values if value is not None)])
+    highest = 1.04 * max([uniform, *(value for line in lines for value in line.values if value is not None)])
     training_curves(
         [
-            Plot("loss, nats", highest, lines, ("blind guess", blind)),
+            Plot("loss, nats", highest, lines, ("uniform guess", uniform)),
             Plot("weight, best head", 1.0, (previous, induction)),
         ],
         at=[shot.step for shot in shots],
@@ -144,7 +145,7 @@ def _draw_head(training: LiveTraining, shot: Snapshot, layer: int, head: int) ->
 
 
 def _note(shot: Snapshot, layer: int, head: int) -> str:
-    return f"previous {shot.previous[layer, head]:.2f}, induction {shot.induction[layer, head]:.2f}"
+    return f"previous token {shot.previous[layer, head]:.2f}, induction {shot.induction[layer, head]:.2f}"
 
 
 def _causal(shot: Snapshot) -> np.ndarray:

@@ -47,11 +47,11 @@ def test_guess_experiment_and_link(page, app_url):
 
 PICTURES = {  # of each claim: what answers it, and what is shown with the answer
     "Lengths": ("largest difference", ".st-key-padded_batch [data-panel='batch']"),
-    "The whole": ("The whole model", ".st-key-losses_without .main-svg"),
-    "Memory": ("the next token's logits differ", "[data-testid='stDataFrame']"),
+    "The whole": ("The loss of the whole model", ".st-key-losses_without .main-svg"),
+    "Memory": ("Its logits differ", "[data-testid='stDataFrame']"),
     "Equations": ("One function gives", "[data-panel='tiny-gpt_causal']"),
-    "Approximate": ("Tiled and written out differ", ".st-key-exact [data-panel='tiled']"),
-    "Concept": ("goes from", ".st-key-pattern_scores .main-svg"),
+    "Approximate": ("The tiled and the written-out result", ".st-key-exact [data-panel='tiled']"),
+    "Concept": ("The mean weight of", ".st-key-pattern_scores .main-svg"),
 }
 PARTS = "[data-panel], [data-testid='stPlotlyChart'], [data-testid='stDataFrame'], [data-testid='stMetric']"
 LONG = " ".join(["The king had three daughters, and the youngest was the fairest of all."] * 11)

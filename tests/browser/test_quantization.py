@@ -57,7 +57,7 @@ def test_a_weight_is_chosen_and_its_link_restores_it(page, app_url):
     eventually(lambda: formulas(page)["nearest level"].endswith(f"code }} {code}"), True)
     found = formulas(page)
     lost = (bitsandbytes.dequantize_4bit(packed, state) - matrix)[6, 41].item()
-    assert float(found["lost"].rpartition("= ")[2]) == pytest.approx(lost, rel=0.05, abs=1e-4)
+    assert float(found["error"].rpartition("= ")[2]) == pytest.approx(lost, rel=0.05, abs=1e-4)
     page.get_by_role("radio", name="int8", exact=True).click()
     expect(page.get_by_text("255 levels").first).to_be_visible()
     settle(page)

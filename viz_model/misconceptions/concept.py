@@ -1,6 +1,8 @@
 """Is a head one human concept? What one head does, measured on several texts."""
 
+import math
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 
@@ -10,6 +12,7 @@ from viz_model.model import Model
 from viz_model.model.trace import Trace
 
 MEASURES = ("previous", "first", "itself", "again")
+NAMED = 0.3  # the mean weight from which a pattern is said to be what a head does
 
 
 def pattern_scores(trace: Trace, layer: int, head: int) -> dict[str, float]:
@@ -33,6 +36,30 @@ def pattern_scores(trace: Trace, layer: int, head: int) -> dict[str, float]:
     shares = [float(weights[query, keys].sum()) for query, keys in after.items()]
     measured["again"] = sum(shares) / len(shares) if shares else float("nan")
     return {name: measured[name] for name in MEASURES}
+
+
+def strongest_pattern(scores: dict[str, float]) -> str | None:
+    """The one of `MEASURES` with the largest mean weight; None where that is less than `NAMED`."""
+    known = {name: value for name, value in scores.items() if not math.isnan(value)}
+    most = max(known, key=known.get)
+    return most if known[most] >= NAMED else None
+
+
+def most_changing_head(traces: Sequence[Trace]) -> tuple[int, int] | None:
+    """(layer, head) of the head whose strongest pattern differs from text to text and varies most; None for none.
+
+    Only heads that have a pattern on every text are compared. traces: of one model, all of one part.
+    """
+    found, places = None, product(range(traces[0].n_layers), range(traces[0].config.n_heads))
+    for layer, head in places:
+        scores = [pattern_scores(trace, layer, head) for trace in traces]
+        patterns = {strongest_pattern(each) for each in scores}
+        if len(patterns) < 2 or None in patterns:
+            continue
+        spread = max(max(values) - min(values) for values in ([each[name] for each in scores] for name in patterns))
+        if found is None or spread > found[0]:
+            found = spread, (layer, head)
+    return found and found[1]
 
 
 def scores_over_texts(model: Model, texts: Sequence[str], layer: int, head: int) -> list[dict[str, float]]:

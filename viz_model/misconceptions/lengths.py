@@ -34,7 +34,7 @@ def padded_batch(model: Model, prompts: Sequence[str], side: str = "right") -> P
     Raises PromptError where there are fewer than two prompts, or one cannot be read.
     """
     if len(prompts) < 2:
-        raise PromptError("One prompt is no batch. Type a second one.")
+        raise PromptError("A batch needs two prompts. Type a second one.")
     for number, prompt in enumerate(prompts, 1):
         if not prompt:
             raise PromptError(f"Prompt {number} of the batch is empty. Type at least one character.")

@@ -37,7 +37,7 @@ def what_is_kept(model: Model, ids: Sequence[int]) -> Memory:
     if model.has_source:
         raise VizError(
             f"{model.name} keeps keys and values of two texts, as the page Generate shows. This experiment needs a "
-            "model that reads one text: choose a decoder-only one."
+            "model that reads one text. Choose a decoder-only model, such as tiny-gpt."
         )
     if model.config.layout == "encoder-only":
         raise VizError(
@@ -45,7 +45,7 @@ def what_is_kept(model: Model, ids: Sequence[int]) -> Memory:
             "model, such as tiny-gpt."
         )
     if len(ids) < 2:
-        raise VizError("One token has none before it that could be kept. Type a longer prompt.")
+        raise VizError("A prompt of one token has no earlier keys and values to keep. Type a longer prompt.")
     row = torch.tensor([list(ids)])
     cache = KVCache(model.config, row.shape[1])
     model.transformer(row[:, :-1], cache=cache)

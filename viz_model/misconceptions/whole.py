@@ -23,7 +23,7 @@ def switchable(model: Model) -> dict[str, str]:
     """Each part -> why it cannot be switched off in this model; "" where it can."""
     config, sites = model.config, _sites(model)
     found = {part: any(site.endswith(WRITTEN[part]) for site in sites) for part in WRITTEN}
-    unseen = "This model's code makes it where no hook site shows it."
+    unseen = "This model's code computes it where no hook site can reach it."
     reasons = {part: "" if seen else unseen for part, seen in found.items()}
     if config.d_ff == 0:
         reasons["feed-forward"] = "This model has no feed-forward half."
@@ -36,9 +36,12 @@ def switchable(model: Model) -> dict[str, str]:
         seen = halves and any(site.endswith(last) for site in sites)
         reasons[part] = "" if seen else unseen
         if config.norm_place != "pre":
-            reasons[part] = "Its norms are part of the residual stream: neither can go without the other."
+            reasons[part] = (
+                "In this model the norms are part of the residual stream, so one cannot be switched off without the "
+                "other."
+            )
     if not reasons["residuals"] and not _replaces_stream(model, sites):
-        reasons["residuals"] = "This model's code adds its halves up where no hook site can replace the sum."
+        reasons["residuals"] = "This model's code adds to the residual stream where no hook site can replace the sum."
     return {part: reasons[part] for part in PARTS}
 
 
@@ -46,8 +49,8 @@ def switchable(model: Model) -> dict[str, str]:
 def loss_without(model: Model, rows: Tensor, parts: Collection[str], source: Tensor | None = None) -> Loss:
     """The loss on rows of ids (n,T) while those parts are off in every block, and in both stacks where there are two.
 
-    attention, feed-forward: write nothing to the residual stream. positions: none are added, nothing is turned.
-    residuals: the stream after a half is what that half wrote. norms: give on what comes in, the last one too.
+    attention, feed-forward: write 0 to the residual stream. positions: none are added, nothing is rotated.
+    residuals: the stream after a half is what that half wrote. norms: pass on their input unchanged, the last one too.
     Choose parts that `switchable` allows. Raises VizError as `evaluation.loss`.
     """
     sites = _sites(model)

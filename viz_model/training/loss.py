@@ -62,7 +62,7 @@ def _hidden_token_loss(model: Model, rows: Tensor) -> Loss:
         shown[hidden_places] = mask_token
         total += _summed(model, model.transformer.hidden(shown[None])[0, hidden_places], row[hidden_places])
     count = len(rows) * len(hidden_places)
-    return Loss(total / count, count, "of every seventh token, hidden")
+    return Loss(total / count, count, "of every seventh token, which is hidden")
 
 
 def _summed(model: Model, hidden: Tensor, targets: Tensor) -> float:

@@ -68,10 +68,10 @@ def test_the_loss_without_each_part_is_shown():
     assert found[0] == pytest.approx(whole, rel=5e-3)
     assert found[1] == pytest.approx(loss(), rel=5e-3)
     [chart] = test.get("plotly_chart")
-    assert "a blind guess" in chart.proto.spec
+    assert "uniform guess" in chart.proto.spec
 
 
-def test_a_text_that_is_guessed_worse_than_blind_proves_nothing():
+def test_a_text_that_is_guessed_worse_than_uniformly_proves_nothing():
     """Bytes of an emoji: tiny-gpt saw next to none."""
     prompt = "👩‍🚀 مرحبا שלום"
     told = said(page("The whole", prompt=prompt))
@@ -84,23 +84,23 @@ def test_a_text_that_is_guessed_worse_than_blind_proves_nothing():
 
 
 @pytest.mark.parametrize("parts", [*permutations(("attention", "feed-forward", "norms"))])
-def test_a_part_without_which_the_numbers_overflow_is_missed_most(parts):
+def test_a_part_without_which_the_numbers_overflow_is_needed_most(parts):
     """Thirty layers without norms end in NaN, which is neither less nor more than a number."""
     nats = {"attention": 9.0, "feed-forward": 26.0, "norms": float("nan")}
     losses = {WHOLE: Loss(3.92, 12, "")} | {part: Loss(nats[part], 12, "") for part in parts}
     view = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(vocab_size=49_152)))
     told = answer(view, losses)
     assert told.startswith("**No.**")
-    assert told.endswith("Missed most: **norms**.")
-    assert "norms no number" in told
+    assert told.endswith("The loss grows most without **norms**.")
+    assert "norms it overflows" in told
 
 
 def test_kept_bytes_are_those_of_the_cache():
     test = page("Memory")
     length = len(vm.load("tiny-gpt").encode(PROMPT)) - 1
     metrics = {metric.label: metric.value for metric in test.metric}
-    assert numbers(metrics["Keys and values, kept"])[0] == pytest.approx(2 * 4 * 8 * 32 * length * 4 / 1000, rel=1e-2)
-    assert metrics["Weights of the tokens before, kept"] == "0 B"
+    assert numbers(metrics["Kept: keys and values"])[0] == pytest.approx(2 * 4 * 8 * 32 * length * 4 / 1000, rel=1e-2)
+    assert metrics["Kept: earlier attention weights"] == "0 B"
 
 
 def test_the_twins_are_seen_under_both_masks():
@@ -144,6 +144,20 @@ def test_cross_attention_is_no_matter_of_previous_tokens():
 def test_a_head_that_does_none_of_the_patterns_is_not_given_one(at_chance):
     test = page("Concept", model=at_chance, layer=1, head=1)
     assert "None of these four" in said(test)
+
+
+def test_a_head_that_looks_like_one_concept_is_answered_by_another_head():
+    """From the previous-token head, which is one on every text, to a head whose strongest pattern differs."""
+    test = page("Concept", layer=0, head=0, query=3, key=2)
+    assert "looks like one" in said(test)
+    test.button(key="other_head").click().run()
+    assert not test.exception
+    assert "It depends on the text" in said(test)
+    texts = [PROMPT, *(test.text_input(key=f"text_{n}").value for n in (2, 3, 4))]
+    layer, head = (test.number_input(key=name).value for name in ("layer", "head"))
+    weights = [vm.load("tiny-gpt").trace(text).weights(layer, head) for text in texts]
+    shares = [(each.diagonal(-1).mean(), each[:, 0].mean(), each.diagonal().mean()) for each in weights]
+    assert max(max(column) - min(column) for column in zip(*shares, strict=True)) > 0.2
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
     said, weight = words(test), exact[21, 77].item()
     assert f"w_{{21,77}} = {weight:.5f}"[:-1] in said  # four significant digits
     assert f"code }} {codes[21, 77]}" in said
-    assert "**3,145,728 weights**: 12.6 MB" in said
-    assert "**4.127 bits a weight**, 0.127 of them for constants (0.500 without double quantization)" in said
+    assert "**3,145,728 weights** take **1.62 MB** instead of 12.6 MB" in said
+    assert "**4.127 bits per weight**: 0.127 of them are for constants (0.500 without double quantization)" in said
     table = test.dataframe[0].value.set_index("matrix")
     assert len(table) == 24
     row = table.loc["blocks.2.ffn.up"]
@@ -140,8 +140,11 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     divergence = (probabilities[0] * (np.log(probabilities[0]) - np.log(probabilities[1]))).sum() / np.log(2)
     said = float(words(test).split("KL(before‖after) = **")[1].split(" bits")[0])
     assert said == pytest.approx(divergence, rel=0.1)
+    test.button(key="most_changed").click().run()
+    assert tuple(test.number_input(key=name).value for name in ("layer", "head")) == largest
+    np.testing.assert_allclose(matrices(test)["after"][0], expected[largest], atol=0.02 * changed)
     [metric] = test.metric
-    assert metric.label == "Held-out text, 4 × 256 tokens, nats a token"
+    assert metric.label == "Loss on held-out text, nats per token"
     assert float(metric.value.split(" → ")[0]) == pytest.approx(held_out_loss(), abs=1e-3)  # four digits are shown
 
 
@@ -167,7 +170,7 @@ def test_outliers_of_this_prompt_are_counted_and_cost_16_bits():
         entering = model.transformer.h[0].ln_1(stream)[0].abs().amax(0)
     assert table["outliers"]["blocks.0.attn.query"] == int((entering >= 2.5).sum()) > 0
     assert "for outlier columns" in first
-    assert "**Outlier columns** of blocks" in first
+    assert "**Outlier columns.**" in first
     test.number_input(key="threshold").set_value(900.0).run()
     assert not test.exception
     assert test.dataframe[0].value["outliers"].sum() == 0
@@ -243,7 +246,7 @@ def test_what_a_link_may_hold(choices, stays):
         assert test.get("bidi_component") or "\u200bAttention |" in words(test)
         if section == EFFECTS:  # a token alone reads itself, with whatever weights
             said = " ".join(caption.value for caption in test.caption)
-            assert ("No weight changes" in said) == (choices.get("prompt") == "a")
+            assert ("No weight of any head changes" in said) == (choices.get("prompt") == "a")
 
 
 LAYOUTS = {

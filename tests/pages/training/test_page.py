@@ -79,10 +79,19 @@ def test_decode_steps_say_the_same():
     test.button(key="compare_steps").click().run()
     assert not test.exception
     assert f"{len(ids(PROMPT)) - 1} steps" in told(test)
-    assert "×10⁻" in told(test).split("Their losses differ by")[1][:20]
+    assert "×10⁻" in told(test).split("Their losses differ by")[1][:30]
 
 
-def test_a_foreign_mask_is_said_to_measure_nothing():
+def test_the_last_token_has_no_target_and_the_one_before_it_is_shown():
+    """A first visitor's query is the last token, of which training asks nothing."""
+    read = ids(PROMPT)
+    last, before = (app(query=len(read) - n) for n in (1, 2))
+    assert "the text ends there" in "\n".join(caption.value for caption in last.caption)
+    assert told(before).split("the target is")[1] == told(last).split("the target is")[1]
+    np.testing.assert_array_equal(last.dataframe[0].value["probability"], before.dataframe[0].value["probability"])
+
+
+def test_a_mask_that_shows_the_target_is_said_to_measure_nothing():
     assert "losses measure nothing" in told(app(mask="bidirectional"))
     assert "losses measure nothing" not in told(app())
 
