@@ -15,6 +15,7 @@ from viz_ui.frame.view import View, current_view
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
 from viz_ui.look.formulas import coloured
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain
 from viz_ui.parts.next_tokens import draw_next_tokens
 from viz_ui.parts.open_matrix import head_arrays, named, note_opened, open_noted_matrix
@@ -24,9 +25,10 @@ def draw() -> None:
     view = current_view()
     st.title("Masks")
     st.markdown(
-        "One head under two masks, each a pass of its own: "
+        "**What does a mask change?** The model runs once under mask A and once under mask B: "
         + coloured(r"$\mathrm{weights} = \mathrm{softmax}(Q K^{\top}\!/\sqrt{D} + M)$")
-        + ", M = 0 in open cells, −∞ in closed ones."
+        + ". M is 0 in open cells and −∞ in closed ones.",
+        help=explained("weight", "softmax", "score"),
     )
     for name, place in zip(SIDES, st.columns(2, gap="medium"), strict=True):
         with place:
@@ -41,8 +43,8 @@ def draw() -> None:
     draw_token_change(view)
     st.caption(
         "M: Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3. Prefix: Raffel et al. 2020 (T5), §3.2.1. Sliding "
-        "window: Beltagy et al. 2020, “Longformer”, §3.1. KL: Kullback and Leibler 1951. Every number comes from the "
-        "tensors of these passes; of the sidebar's mask nothing is used here."
+        "window: Beltagy et al. 2020, “Longformer”, §3.1. Every number comes from these two passes. The mask in the "
+        "sidebar is not used on this page."
     )
 
 
@@ -59,7 +61,9 @@ def draw_sides() -> None:
         draw_matrices(view, sides)
     for side in drawn:
         with editors:
-            st.markdown(f"**Draw mask {side.name}**: click or drag; a label is its whole row or column.")
+            st.markdown(
+                f"**Draw mask {side.name}.** Click or drag over cells. A label switches its whole row or column."
+            )
             mask_editor(
                 side.allowed.numpy(),
                 view.labels,
@@ -76,7 +80,7 @@ def draw_matrices(view: View, sides: list[Side]) -> None:
     """Weights of A and B, their difference, both masks, and the query's row of the difference; all linked."""
     items = comparison_matrices(view, sides)
     beside_editor = any(side.choice.kind == "drawn by hand" for side in sides)
-    row = Bars("row", "Row of the query: B − A", of="difference")
+    row = Bars("row", "What the query reads, B − A", of="difference")
     panels(
         [*items, row] if beside_editor else [*items[:3], Symbol("\n"), *items[3:], row],
         key="mask_panels",
@@ -87,7 +91,7 @@ def draw_matrices(view: View, sides: list[Side]) -> None:
         on_open=note_opened,
     )
     masks = {
-        f"mask {side.name}": named(view, f"M of {side.name}, {side.choice.words}", f"mask {side.name}")
+        f"mask {side.name}": named(view, f"mask {side.name}, {side.choice.words}", f"mask {side.name}")
         for side in sides
     }
     open_noted_matrix(
@@ -102,7 +106,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
     items = [
         Matrix(
             f"weights {side.name}",
-            f"Weights, mask {side.name}",
+            f"Weights under mask {side.name}",
             values,
             view.labels,
             view.key_labels,
@@ -116,11 +120,11 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
     items.append(
         Matrix(
             "difference",
-            "Difference, B − A",
+            "Difference of the weights, B − A",
             weights[1] - weights[0],
             view.labels,
             view.key_labels,
-            caption="hatched where both forbid",
+            caption="hatched: closed in both masks",
             role="stream",
             scale="diverging",
             allowed=allowed[0] | allowed[1],
@@ -131,11 +135,11 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
     items += [
         Matrix(
             f"mask {side.name}",
-            f"M of {side.name}",
+            f"Mask {side.name}",
             np.where(cells, 0.0, -np.inf),
             view.labels,
             view.key_labels,
-            caption=f"open (0): {cells.sum():,}, closed (−∞): {(~cells).sum():,}",
+            caption=f"{cells.sum():,} cells open (0), {(~cells).sum():,} closed (−∞)",
             scale="diverging",
             low=-1,
             high=1,
@@ -162,10 +166,10 @@ def draw_prediction(view: View) -> None:
     reads_itself = view.model.config.layout == "encoder-only"
     st.subheader("The token at the query" if reads_itself else "The next token")
     if view.part == "encoder":
-        st.caption("An encoder predicts no token: choose decoder or cross in the sidebar, whose end makes the logits.")
+        st.caption("An encoder predicts no token. Choose **decoder** or **cross** in the sidebar to see what changes.")
         return
     if not getattr(view.model.config, "has_unembedding", True):
-        st.caption("This model has no unembedding: it gives a vector for each token, and predicts none.")
+        st.caption("This model gives a vector for each token, and predicts none.", help=explained("unembedding"))
         return
     first, second = (masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES)
     place = f"{'At' if reads_itself else 'After'} query **{plain(view.labels[view.query])}**"
@@ -174,7 +178,7 @@ def draw_prediction(view: View) -> None:
 
 def draw_entropy(view: View) -> None:
     """Entropy of each query's weights under both masks."""
-    st.subheader("How spread each query's weights are")
+    st.subheader("How evenly each query spreads its weights", help=explained("entropy", "bit"))
     theme = st.context.theme.type or "light"
     lines, means = {}, []
     for side, role in zip((chosen_side(view, name) for name in SIDES), ("stream", "weights"), strict=True):
@@ -185,13 +189,16 @@ def draw_entropy(view: View) -> None:
         measured = entropies[~np.isnan(entropies)]
         chosen = entropies[view.query]
         means.append(
-            f"{side.name}: mean **{number(measured.mean()) if measured.size else '–'}**, query {view.query}: "
+            f"Mask {side.name}: mean **{number(measured.mean()) if measured.size else '–'}**, query {view.query}: "
             f"**{'–' if np.isnan(chosen) else number(chosen)}**"
         )
-    st.markdown("Entropy in bits. " + "; ".join(means) + ".")
+    st.markdown("Entropy in bits. " + ". ".join(means) + ".")
     figure = query_lines_figure(view.labels, lines, axis="entropy, bits", theme=theme, height=388)
     st.plotly_chart(figure, key="entropy", theme=None, config={"displayModeBar": False})
-    st.caption("0 for one token read alone, log₂ n for n tokens read alike; no point, and –, where all is masked.")
+    st.caption(
+        "The entropy is 0 for a query that reads one token, and log₂ n for a query that reads n tokens equally. A "
+        "query that may read nothing has no point."
+    )
 
 
 draw()

@@ -28,11 +28,11 @@ SIDES = ("A", "B")
 WIDEST = 4096  # a window or prefix as long as the prompt or longer is no nonsense: it is then another mask
 
 EXPLAINED = {
-    "causal": "Each query reads itself and what stands before it.",
+    "causal": "Each query reads itself and the tokens before it.",
     "bidirectional": "Each query reads every token.",
-    "sliding window": "Each query reads itself and the nearest tokens that the model's own mask shows it.",
-    "prefix": "Every query reads the whole prefix; after it, the mask is causal.",
-    "padding": "Nobody reads the padding. Positions stay as they are, and padded tokens still read as queries.",
+    "sliding window": "Each query reads itself and the nearest tokens, as far as the model's own mask allows.",
+    "prefix": "Every query reads the whole prefix. After the prefix the mask is causal.",
+    "padding": "No query reads the padded positions. The tokens there still read others.",
     "drawn by hand": "Open and close cells below.",
 }
 
@@ -60,24 +60,26 @@ def draw_controls(view: View, name: str) -> None:
     side, kinds = name.lower(), _kinds(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = st.selectbox(
-            f"Mask {name}" + (" (not the sidebar's)" if name == "A" else ""),
+            f"Mask {name}",
             kinds,
             index=SIDES.index(name),  # A begins with the model's own mask, B with the other one
             key=f"mask_{side}",
             bind="query-params",
-            help="The sidebar's mask is for the other pages.\n"
+            help="This choice is for this page. The mask in the sidebar is for all other pages.\n"
             + "\n".join(f"- **{kind}**: {words}" for kind, words in _explained(view).items()),
         )
         bound = {"bind": "query-params", "width": 170}
         if kind == "sliding window":
-            st.number_input("Width, itself counted", 1, WIDEST, 3, key=f"width_{side}", **bound)
+            st.number_input(
+                "Width in tokens", 1, WIDEST, 3, key=f"width_{side}", help="The query itself is one of them.", **bound
+            )
         elif kind == "prefix":
-            st.number_input("Length of the prefix", 0, WIDEST, 3, key=f"prefix_{side}", **bound)
+            st.number_input("Prefix in tokens", 0, WIDEST, 3, key=f"prefix_{side}", **bound)
         elif kind == "padding":
             st.text_input("Padded positions", "0", max_chars=200, key=f"padding_{side}", placeholder="0-2, 5", **bound)
         elif kind == "drawn by hand":
-            text = "The drawn cells as a text, which the address holds too. Paste one to take over its mask."
-            st.text_input("Code of the drawing", key=f"cells_{side}", placeholder="draw below", help=text, **bound)
+            text = "This text stands for the mask that you draw. Paste the text of another mask to use that mask."
+            st.text_input("The mask as text", key=f"cells_{side}", placeholder="draw below", help=text, **bound)
 
 
 def chosen_side(view: View, name: str) -> Side:
@@ -111,20 +113,19 @@ def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
 
 
 def draw_words(view: View, side: Side) -> None:
-    """What the mask is to this model: its own or foreign, how many cells, which queries are blind."""
+    """What the mask is to this model: its own or not, how many cells are open, which queries may read nothing."""
     cells = own_cells(view)
     opened, closed = opened_and_closed(side.allowed, cells)
-    count = f"{side.allowed.sum():,} of {side.allowed.numel():,} cells open"
-    window = ""
+    count = f"{side.allowed.sum():,} of {side.allowed.numel():,} cells are open"
+    own = f"the {view.own_mask} mask that {plain(view.model.name)} was trained with"
     if (reach := masks.window_in(cells, view.own_mask)) is not None:
-        window = f", in layer {view.layer} within a window of {reach:,} tokens,"
-    own = f"the {view.own_mask} mask{window} that {plain(view.model.name)} was trained with"
+        own += f" (in layer {view.layer} with a window of {reach:,} tokens)"
     if opened or closed:
-        changes = " and ".join(f"**{n:,}** {words}" for n, words in ((opened, "opened"), (closed, "closed")) if n)
-        st.markdown(f":orange-badge[foreign] {count}: {changes} against {own}.")
+        changes = " and ".join(f"{words} **{n:,}** cells" for n, words in ((opened, "opens"), (closed, "closes")) if n)
+        st.markdown(f":orange-badge[not the training mask] {count}. Compared with {own}, it {changes}.")
     else:
-        same = "" if side.choice.kind == view.own_mask else "as many and the same as in "
-        st.markdown(f":green-badge[own] {count}, {same}{own}.")
+        same = "This is" if side.choice.kind == view.own_mask else "They are the same as in"
+        st.markdown(f":green-badge[training mask] {count}. {same} {own}.")
     for sentence in _notes(view, side):
         st.markdown(f":orange[{plain(sentence)}]")
 
@@ -133,21 +134,21 @@ def _notes(view: View, side: Side) -> list[str]:
     """What a reader has to be told of this mask besides."""
     notes = []
     if side.problem:
-        instead = "No position is padding." if side.choice.kind == "padding" else "The model's own mask stands instead."
+        instead = "No position is padded." if side.choice.kind == "padding" else "The model's own mask is used instead."
         notes.append(f"{side.problem} {instead}")
     here = view.trace.length, view.trace.key_length
     if side.choice.cells and (drawn := drawn_shape(side.choice.cells)) != here:
         has_more = here[0] > drawn[0] or here[1] > drawn[1]
         notes.append(
-            f"Drawn for {_tokens_words(*drawn)}, and here are {_tokens_words(*here)}: cells that both have are kept"
-            + (", the others follow the model's own mask." if has_more else ".")
+            f"This mask was drawn for {_tokens_words(*drawn)}, and here are {_tokens_words(*here)}. Cells that both "
+            "have " + ("are kept; the others follow the model's own mask." if has_more else "are kept.")
         )
     if blind := blind_queries(side.allowed):
         one = len(blind) == 1
         which = f"Query {view.labels[blind[0]]}" if one else f"Queries {position_words(blind)}"
         notes.append(
-            f"{which} may read nothing: fully masked, so {'its' if one else 'their'} weights are 0 "
-            "and nothing is mixed in."
+            f"{which} may read nothing. {'Its' if one else 'Their'} weights are all 0, so attention gives "
+            f"{'it' if one else 'them'} nothing."
         )
     return notes
 

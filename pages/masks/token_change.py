@@ -11,6 +11,7 @@ from viz_model.heads.comparison import likely_tokens, predicts, single_token, st
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose, choose_cell, clamp
 from viz_ui.frame.view import View
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, sentence, shown
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 
@@ -23,8 +24,9 @@ def draw_token_change(view: View) -> None:
     """The whole section: which token, which replacement, what changed under A and under B."""
     st.subheader("Change a token")
     st.markdown(
-        "Does the past depend on the future? Both masks are run again with another token at one position; dotted cells "
-        "are bit for bit what they were."
+        "**Does the past depend on the future?** Replace one token, and the model runs again under both masks. Dotted "
+        "cells have exactly the number that they had before.",
+        help=explained("residual stream", "embedding"),
     )
     position, ids = _choose(view)
     if ids is None:
@@ -61,8 +63,8 @@ def draw_token_change(view: View) -> None:
         names={m.name: named(view, m.title, m.name) for m in matrices if m.name.startswith("stream")},
     )
     st.caption(
-        "Residual stream: ‖x′ − x‖ / ‖x‖ over its C numbers, after the embedding and after each layer, worked out in "
-        "float64 from the numbers of the two passes. A and B share one scale." + _way_between_tokens(view)
+        "The change of the residual stream is ‖x′ − x‖ / ‖x‖ for the C numbers of a token, before and after the "
+        "replacement, computed in float64. A and B share one scale." + _way_between_tokens(view)
     )
 
 
@@ -72,8 +74,8 @@ def _way_between_tokens(view: View) -> str:
         return ""
     mask = view.model.config.mask_of("decoder")
     return (
-        " A and B say here what is read of the source. Of one another, tokens of the target learn in the decoder's "
-        f"self-attention, whose mask stays {plain(mask)} in both."
+        " A and B decide here which tokens of the source are read. The tokens of the target read one another in the "
+        f"self-attention of the decoder, and its mask is {plain(mask)} in both passes."
     )
 
 
@@ -103,10 +105,10 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             max_chars=100,
             placeholder=names[0],
             width=220,
-            help="One token. Write · for a space, as in the labels: most words begin with one.",
+            help="Type one token. Most words begin with a space; write it as ·, as the labels do.",
         )
         st.menu_button(
-            "Likely here" if predicts(own) else "Of this text",
+            "Likely tokens" if predicts(own) else "Tokens of this text",
             names,
             key="likely",
             format_func=plain,
@@ -120,7 +122,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
         st.info(plain(sentence(str(error))), icon=":material/edit:")
         return position, None
     if token == view.trace.ids[position]:
-        st.info(f"{plain(shown(view.trace.token_bytes[position]))} stands there already. Type another token.")
+        st.info(f"The text already has {plain(shown(view.trace.token_bytes[position]))} there. Type another token.")
         return position, None
     return position, with_token(view.trace.ids, position, token)
 
@@ -136,8 +138,9 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())
     return head + (
-        f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed: by up to "
-        f"**{number(before.max())}** of their length (at position {place}, after {_places(change)[layer]})."
+        f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed. The "
+        f"largest change is **{number(before.max())}** of the vector's length, at position {place} after "
+        f"{'the ' if layer == 0 else ''}{_places(change)[layer]}."
     )
 
 
@@ -149,7 +152,7 @@ def _places(change: np.ndarray) -> list[str]:
 def _stream(view: View, side: Side, change: np.ndarray, position: int) -> Matrix:
     return Matrix(
         f"stream {side.name}",
-        f"Change of the stream, mask {side.name}",
+        f"Change of the residual stream, mask {side.name}",
         change,
         _places(change),
         view.labels,

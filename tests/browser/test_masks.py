@@ -226,7 +226,7 @@ def test_the_reader_changes_a_token_and_sees_what_it_reaches(page, app_url):
     ).to_be_visible()
     expect(page.get_by_text("6 of the 6 positions before position 6 changed")).to_be_visible()
     settle(page)
-    page.get_by_role("button", name="Likely here").click()
+    page.get_by_role("button", name="Likely tokens").click()
     page.get_by_role("menuitem").nth(1).click()
     expect(field).not_to_have_value("·king")
     settle(page)

@@ -19,6 +19,9 @@ STATES = [
     ("inside_a_head", {"model": "tiny-gpt", "prompt": TEXT}),
     ("inside_a_head", {"model": "tiny-llama", "prompt": TEXT}),
     ("inside_a_head", {"model": "tiny-seq2seq", "prompt": DATE, "part": "cross"}),
+    ("masks", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("masks", {"model": "tiny-bert", "prompt": TEXT, "mask_b": "drawn by hand"}),
+    ("masks", {"model": "tiny-seq2seq", "prompt": DATE, "part": "encoder", "mask_b": "padding"}),
 ]
 
 

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from viz_model.heads.comparison import compare_next_tokens
 from viz_ui.frame.view import View
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, shown
 
 
@@ -17,12 +18,13 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
     found = compare_next_tokens(first, second)
     pieces = [shown(piece) for piece in view.model.token_bytes([*found.ids, found.logit_change_id])]
     st.markdown(
-        f"{place}: KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits**; "
+        f"{place}: KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits**. "
         + (
-            f"the logit that changes most is that of **{plain(pieces[-1])}**, by {number(found.logit_change)}."
+            f"The logit of **{plain(pieces[-1])}** changes most, by {number(found.logit_change)}."
             if found.logit_change
-            else "not one logit differs."
-        )
+            else "No logit changes."
+        ),
+        help=explained("KL divergence", "bit", "logit"),
     )
     difference = f"{names[1]} − {names[0]}"
     columns = [found.first.numpy(), found.second.numpy()]
@@ -35,8 +37,12 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
         height=388,
         key="next_tokens",
         column_config={
-            name: st.column_config.ProgressColumn(name, help=f"Probability, {name}", **probability) for name in names
+            name: st.column_config.ProgressColumn(name, help=f"Probability of the token, {name}", **probability)
+            for name in names
         }
         | {difference: st.column_config.NumberColumn(format="%+.4g")},
     )
-    st.caption(f"The ten likeliest of each, {len(found.ids)} together, of {len(first):,} tokens.")
+    st.caption(
+        f"The table has the ten likeliest tokens of {names[0]} and of {names[1]}: {len(found.ids)} of {len(first):,} "
+        "tokens."
+    )

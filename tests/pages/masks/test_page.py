@@ -82,16 +82,16 @@ def test_own_or_foreign_is_said_with_the_number_of_cells(kind):
     choice, allowed = CHOICES[kind]
     said = words(app(mask_a="causal", **choice))
     opened, closed = (allowed & ~TRIANGLE).sum(), (TRIANGLE & ~allowed).sum()
-    assert ("foreign" in said) == bool(opened or closed)
-    assert (f"**{opened}** opened" in said) == bool(opened)
-    assert (f"**{closed}** closed" in said) == bool(closed)
-    assert f"{allowed.sum()} of {T * T} cells open" in said
+    assert ("not the training mask" in said) == bool(opened or closed)
+    assert (f"opens **{opened}** cells" in said) == bool(opened)
+    assert (f"closes **{closed}** cells" in said) == bool(closed)
+    assert f"{allowed.sum()} of {T * T} cells are open" in said
 
 
 def test_a_window_as_wide_as_the_prompt_is_the_models_own():
     said = words(app(mask_a="sliding window", width_a=T, mask_b="causal"))
-    assert "foreign" not in said
-    assert "as many and the same as in the causal mask" in said
+    assert "not the training mask" not in said
+    assert "They are the same as in the causal mask" in said
 
 
 def test_the_next_token_against_transformers_and_scipy():
@@ -134,7 +134,7 @@ def test_a_fully_masked_row_is_called_so_and_has_no_entropy():
 def test_a_prompt_all_masked_is_drawn():
     test = app(mask_b="drawn by hand", cells_b=encode_mask(np.zeros((T, T), bool)))
     assert f"Queries 0–{T - 1} may read nothing" in words(test)
-    assert "B: mean **–**" in words(test)
+    assert "Mask B: mean **–**" in words(test)
 
 
 def test_a_later_token_changes_nothing_before_it_only_under_the_causal_mask():
@@ -154,7 +154,7 @@ def test_a_later_token_changes_nothing_before_it_only_under_the_causal_mask():
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
-    [(" king queen", "is 2 tokens"), ("·a", "stands there already"), ("\x00\x01", "tokens")],
+    [(" king queen", "is 2 tokens"), ("·a", "already has"), ("\x00\x01", "tokens")],
 )
 def test_a_replacement_that_is_none_is_explained(typed, sentence):
     assert ids(PROMPT)[5] == ids(" a")[0]
@@ -196,7 +196,7 @@ def test_nonsense_in_the_address_is_passed_over(nonsense):
     if "padding_a" in nonsense:
         assert "is no position" in words(test).replace("\\", "")
     if "cells_a" in nonsense:
-        assert words(test).count("The model\\'s own mask stands instead") == 2
+        assert words(test).count("The model\\'s own mask is used instead") == 2
     assert not any("\u202e" in info.value for info in test.info)
 
 
@@ -206,7 +206,7 @@ def test_a_drawing_for_another_prompt_is_fitted_and_said():
     expected = np.tri(longer, dtype=bool)
     expected[:T, :T] = DRAWN
     np.testing.assert_array_equal(drawn_matrices(test)["mask B"][1], expected)
-    assert f"Drawn for {T} tokens\\, and here are {longer} tokens" in words(test)
+    assert f"This mask was drawn for {T} tokens\\, and here are {longer} tokens" in words(test)
 
 
 def test_a_link_restores_everything():
@@ -253,8 +253,8 @@ def test_after_another_model_the_address_means_what_is_on_the_screen(monkeypatch
     ("panel", "title", "file_name"),
     [
         ("weights A", ", layer 2, head 5: weights A", "_layer2_head5_weights-A"),
-        ("mask B", ": M of B, bidirectional", "_mask-B"),
-        ("stream A", ": Change of the stream, mask A", "_stream-A"),
+        ("mask B", ": mask B, bidirectional", "_mask-B"),
+        ("stream A", ": Change of the residual stream, mask A", "_stream-A"),
         ("change B", ", layer 2, head 5: change B", "_layer2_head5_change-B"),
     ],
 )
