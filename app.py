@@ -8,4 +8,6 @@ has no `pages/` beside it.
 
 import streamlit as st
 
-app = st.App("viz_ui/frame/main.py")
+from viz_ui.components.shared.serving import components_route
+
+app = st.App("viz_ui/frame/main.py", routes=[components_route()])

@@ -1,4 +1,5 @@
-"""Fixtures of all browser tests: `chromium`, `browser`, `profile`, `serve`, `app_url`, `fresh_app_url`, `page`.
+"""Fixtures of all browser tests: `chromium`, `browser`, `profile`, `serve`, `serve_components`, `app_url`,
+`fresh_app_url`, `page`.
 
 Markers a test may carry: `@pytest.mark.theme("dark")` (default "light"), `@pytest.mark.viewport(900, 900)`
 (default 1400 x 900). Every test in this folder gets the marker `browser`.
@@ -12,6 +13,7 @@ import pytest
 from tests.support.browser import (
     CHROMIUM_FLAGS,
     CHROMIUM_NAMES,
+    REPOSITORY,
     PageWatch,
     Server,
     browser_required,
@@ -124,6 +126,12 @@ def serve(start_server):
         return running[key].url
 
     return serve_once
+
+
+@pytest.fixture(scope="session")
+def serve_components(serve):
+    """`serve_components(name)` -> base URL of a script of tests/support that draws some component by itself."""
+    return lambda name: serve("tests/support/components_app.py", VIZ_SCRIPT=str(REPOSITORY / "tests/support" / name))
 
 
 @pytest.fixture(scope="session")

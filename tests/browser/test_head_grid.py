@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.browser import REPOSITORY, eventually, open_page, picture_of, settle
+from tests.support.browser import eventually, open_page, picture_of, settle
 from tests.support.head_grid_app import attention, labels
 from viz_ui.look.colours import sequential_lut
 
@@ -32,8 +32,8 @@ IN_VIEW = """button => {
 
 
 @pytest.fixture(scope="session")
-def grid_url(serve):
-    return serve(REPOSITORY / "tests/support/head_grid_app.py")
+def grid_url(serve_components):
+    return serve_components("head_grid_app.py")
 
 
 def head_button(page, layer, head):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import REPOSITORY, eventually, open_page, picture_of, settle
+from tests.support.browser import eventually, open_page, picture_of, settle
 from tests.support.panels_app import WIDTH, attention, labels
 from viz_ui.look.colours import diverging_lut, sequential_lut
 
@@ -18,8 +18,8 @@ SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
 @pytest.fixture(scope="session")
-def app(serve):
-    return serve(REPOSITORY / "tests/support/panels_app.py")
+def app(serve_components):
+    return serve_components("panels_app.py")
 
 
 @pytest.fixture

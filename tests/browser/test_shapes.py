@@ -224,8 +224,8 @@ def test_nothing_sticks_out_of_the_page(page, app_url, choices, prompt):
 
 
 @pytest.mark.parametrize("model", ["rotary", "post", "many", "decoder", "post decoder"])
-def test_boxes_of_any_model_stand_apart_and_show_all_of_themselves(page, serve, model):
-    open_page(page, f"{serve('tests/support/shape_diagram_app.py')}/?model={model}")
+def test_boxes_of_any_model_stand_apart_and_show_all_of_themselves(page, serve_components, model):
+    open_page(page, f"{serve_components('shape_diagram_app.py')}/?model={model}")
     for width in (1400, 620):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)

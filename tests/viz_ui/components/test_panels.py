@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.blobs import received
 from viz_ui.components.panels import EXACT_CELLS, checked_open, checked_pick, pack_items
 from viz_ui.components.panels.panel_items import Bars, Lines, Matrix, Symbol, check_items
-from viz_ui.components.shared.packing import pack, read_assets, unpack
+from viz_ui.components.shared.packing import pack, unpack
 from viz_ui.look.colours import ROLES, diverging_lut, sequential_lut
 
 TOKENS = ("0 Once", "1 ·upon", "2 ·a")
@@ -41,12 +41,6 @@ def test_pack_gives_back_header_and_arrays_and_aligns_them(header, floats, raw):
 def test_pack_refuses_what_json_cannot_say():
     with pytest.raises(ValueError, match="JSON"):
         pack({"low": float("nan")})
-
-
-def test_read_assets_joins_in_order():
-    joined = read_assets("shared/shared.js", "panels/panels.js")
-    assert joined.index("function unpack") < joined.index("export default")
-    assert joined.count("export default") == 1
 
 
 def test_values_travel_exactly_up_to_the_limit_and_in_three_digits_above():

@@ -2,13 +2,16 @@
 // and the square picture that the rows of all passes add up to. Both are painted once for a run, and show of it
 // as many columns as the step has read.
 
+import { endNumber, paintCells } from "../shared/cells.js";
+import { clamp, element, formatNumber, setText } from "../shared/shared.js";
+
 const NARROWEST = 4, WIDEST = 22; // pixels of a column; narrower ones scroll
 const STRIP_HEIGHT = 92, ROW_HEIGHT = 34, ORIGIN_HEIGHT = 20, LABEL_HEIGHT = 66, BAND_GAP = 7; // pixels
 const NARROWEST_WORDS = 52; // pixels that "prompt, 3" needs
 const SQUARE = 176; // pixels of the square picture, more only where a cell would fall under one
 const THINNED = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
-class CacheStrips {
+export class CacheStrips {
   constructor(host) {
     this.host = host;
     this.node = element("section", "strips");
@@ -204,7 +207,7 @@ class CacheStrips {
 }
 
 /** The picture of all weights: rows of earlier passes dim, the rows of this pass framed. */
-class SavedPicture {
+export class SavedPicture {
   constructor(host) {
     this.host = host;
     this.node = element("section", "square");
@@ -299,7 +302,7 @@ function drawCells(canvas, picture, { rows, columns, ...spec }, width, height, r
   paintCells(canvas, picture, cells, root);
 }
 
-function place(node, left, top, width, height) {
+export function place(node, left, top, width, height) {
   const [x, y, w, h] = [left, top, width, height].map((pixels) => `${pixels}px`);
   Object.assign(node.style, { left: x, top: y, width: w, height: h });
 }

@@ -1,6 +1,9 @@
 // How the next token is drawn: a table with a column for each stage, a row for each likely token (a click takes it),
 // and the running sum on which chance falls.
 
+import { element, formatNumber, setText } from "../shared/shared.js";
+import { place } from "./cache_strips.js";
+
 const STAGES = [
   "",
   "What the model gives for every token of the vocabulary",
@@ -11,7 +14,7 @@ const STAGES = [
   "What stayed, divided by its sum: the token is drawn from this",
 ];
 
-class Candidates {
+export class Candidates {
   constructor(host) {
     this.host = host;
     this.node = element("section", "candidates");

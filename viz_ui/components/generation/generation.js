@@ -1,5 +1,12 @@
 // The root: holds all steps of a generation and draws the one that is looked at.
 
+import { Chips, Player } from "../shared/player.js";
+import { counted, element, living, pixelTable, setText, Tooltip, unpack } from "../shared/shared.js";
+import { Steps } from "../shared/steps.js";
+import { CacheStrips, SavedPicture } from "./cache_strips.js";
+import { Candidates } from "./candidates.js";
+import { StepNumbers } from "./step_numbers.js";
+
 class Generation extends Steps {
   constructor(root) {
     super(root);

@@ -15,29 +15,15 @@ import numpy as np
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import diverging_lut, sequential_lut
 
-_component = st.components.v2.component(
+_component = component(
     "viz.generation",
     html='<div class="generation" role="group" aria-label="Generation, step by step"></div>',
-    css=role_css()
-    + read_assets(
-        "shared/shared.css",
-        "shared/player.css",
-        "generation/generation.css",
-        "generation/candidates.css",
-    ),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/cells.js",
-        "shared/player.js",
-        "shared/steps.js",
-        "generation/cache_strips.js",
-        "generation/candidates.js",
-        "generation/step_numbers.js",
-        "generation/generation.js",
-    ),
+    script="generation/generation.js",
+    styles=("shared/player.css", "generation/generation.css", "generation/candidates.css"),
 )
 
 

@@ -1,6 +1,8 @@
 // The numbers of a step in three columns: what, with the cache, without it.
 
-class StepNumbers {
+import { element } from "../shared/shared.js";
+
+export class StepNumbers {
   constructor() {
     this.node = element("table", "numbers");
     this.node.setAttribute("aria-label", "Numbers of this step");

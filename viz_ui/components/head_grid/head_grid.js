@@ -2,6 +2,8 @@
 // 20 ms in every frame of the page, of 270 heads. Built once for a number of layers and heads, then only repainted, so
 // that focus and scroll position outlive every run.
 
+import { applyTheme, clamp, element, fillHatched, living, onZoom, pixelTable, setText, Tooltip, unpack } from "../shared/shared.js";
+
 const ANSWER_MS = 4000; // a choice that Python has not confirmed by then is taken back
 const MOVES = {
   ArrowLeft: [0, -1],

@@ -14,13 +14,14 @@ import numpy as np
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
 
-_component = st.components.v2.component(
+_component = component(
     "viz.head_grid",
     html='<div class="head-grid" role="group"></div>',
-    css=read_assets("shared/shared.css", "head_grid/head_grid.css"),
-    js=read_assets("shared/shared.js", "head_grid/head_grid.js"),
+    script="head_grid/head_grid.js",
+    styles=("head_grid/head_grid.css",),
 )
 
 

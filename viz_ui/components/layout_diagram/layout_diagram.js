@@ -1,6 +1,11 @@
 // Layouts side by side. A stack is a column: its residual stream runs down one side, the halves of its blocks hang on
 // it. The decoder of an encoder-decoder is mirrored, so that what it reads of the encoder comes straight in.
 
+import { arrow } from "../shared/arrows.js";
+import { applyTheme, element, living, pixelTable, spreadBits, unpack } from "../shared/shared.js";
+import { drawn } from "../shared/svg.js";
+import { nearestAhead } from "../shared/walk.js";
+
 const NARROWEST = 196, WIDEST = 224, BETWEEN = 40, APART = 22; // widths of a stack, and of the gaps
 const STREAM = 16, BRANCH = 38, NORM = 20, BOX = 26, GAP = 7; // distances from the stream's side, and heights
 const PICTURE = 38;

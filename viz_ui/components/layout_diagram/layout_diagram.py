@@ -13,28 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import ROLES, role_css, sequential_lut
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import ROLES, sequential_lut
 
-_component = st.components.v2.component(
+_component = component(
     "viz.layout_diagram",
     html='<div class="layouts" role="group"></div>',
-    css=role_css()
-    + read_assets(
-        "shared/shared.css",
-        "shared/arrows.css",
-        "layout_diagram/layout_diagram.css",
-    ),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/svg.js",
-        "shared/arrows.js",
-        "shared/walk.js",
-        "layout_diagram/layout_diagram.js",
-    ),
+    script="layout_diagram/layout_diagram.js",
+    styles=("shared/arrows.css", "layout_diagram/layout_diagram.css"),
 )
 
 

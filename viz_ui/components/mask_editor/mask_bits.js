@@ -2,7 +2,7 @@
 
 const STROKES_KEPT = 100;
 
-class MaskBits {
+export class MaskBits {
   constructor(rows, columns, cells) {
     Object.assign(this, { rows, columns, cells, past: [], future: [] });
   }

@@ -1,6 +1,9 @@
 // The mask to draw on: tools, labels that toggle whole rows and columns, and cells. One canvas pixel a cell, enlarged
 // by the style sheet; a closed cell is a clear pixel, through which the hatching behind it shows.
 
+import { applyTheme, clamp, element, living, sameList, setText, spreadBits, unpack } from "../shared/shared.js";
+import { MaskBits } from "./mask_bits.js";
+
 const CELL_SIZES = [2, 3, 4, 6, 9, 12, 16, 22, 30, 38]; // pixels
 const SMALLEST_HIT = 9; // smaller cells are hard to hit, so a long prompt starts at this and scrolls
 const LABEL_STEPS = [1, 2, 5, 10, 20, 50, 100];

@@ -13,18 +13,15 @@ import numpy as np
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import diverging_lut, role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import diverging_lut
 
-_component = st.components.v2.component(
+_component = component(
     "viz.mask_editor",
     html='<div class="mask-editor" role="group"></div>',
-    css=role_css() + read_assets("shared/shared.css", "mask_editor/mask_editor.css"),
-    js=read_assets(
-        "shared/shared.js",
-        "mask_editor/mask_bits.js",
-        "mask_editor/mask_editor.js",
-    ),
+    script="mask_editor/mask_editor.js",
+    styles=("mask_editor/mask_editor.css",),
 )
 
 

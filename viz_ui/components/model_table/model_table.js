@@ -1,5 +1,7 @@
 // The table of models. A row is made anew only where it changed, so that the keyboard's place on another one is not lost.
 
+import { applyTheme, element, living, unpack } from "../shared/shared.js";
+
 class ModelTable {
   constructor(root) {
     this.root = root;

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-import streamlit as st
-
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
 
-_component = st.components.v2.component(
+_component = component(
     "viz.model_table",
     html='<div class="model-table"></div>',
-    css=role_css() + read_assets("shared/shared.css", "model_table/model_table.css"),
-    js=read_assets("shared/shared.js", "model_table/model_table.js"),
+    script="model_table/model_table.js",
+    styles=("model_table/model_table.css",),
 )
 
 

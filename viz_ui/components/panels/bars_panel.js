@@ -1,6 +1,10 @@
 // One query's row of a matrix as bars, one a key, each with its number.
 
-class BarsPanel {
+import { cellNumber } from "../shared/cells.js";
+import { element, formatNumber, setText } from "../shared/shared.js";
+import { scrollToShow, TokenList } from "./token_list.js";
+
+export class BarsPanel {
   constructor(host, name) {
     this.host = host;
     this.name = name;

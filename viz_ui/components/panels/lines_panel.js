@@ -1,5 +1,8 @@
 // Who reads whom: queries on the left, keys on the right, and a line for each weight between them.
 
+import { clamp, element, formatNumber, setText } from "../shared/shared.js";
+import { scrollToShow, TokenList } from "./token_list.js";
+
 const FAINTEST_LINE = 0.01; // share of the colour scale, at rest; of a token pointed at, every permitted line is drawn
 const MOST_INK = 0.6; // of the window's height that all lines together cover where they begin
 const OPACITIES = 24; // lines of nearly the same weight are stroked together
@@ -7,7 +10,7 @@ const SIGNS = { positive: "#D6604D", negative: "#4393C3" }; // hues of the diver
 
 const widthOf = (step) => 0.7 + (4 * step) / OPACITIES; // pixels
 
-class LinesPanel {
+export class LinesPanel {
   constructor(host, name) {
     this.host = host;
     this.name = name;

@@ -1,11 +1,14 @@
 // One matrix: a canvas of cells, labels and axis names around it, frames above it, a colour bar below.
 
-const LARGEST_CELL = 44; // pixels; beyond that a small matrix looks like a wall
+import { cellNumber, endNumber, paintCells, writeNumbers } from "../shared/cells.js";
+import { clamp, element, setText } from "../shared/shared.js";
+
+export const LARGEST_CELL = 44; // pixels; beyond that a small matrix looks like a wall
 const CELL_FOR_NUMBER = 36; // cells this large have their number written in them
-const AXIS_NAME = 18; // pixels for the name of an axis
+export const AXIS_NAME = 18; // pixels for the name of an axis
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
-class MatrixPanel {
+export class MatrixPanel {
   constructor(host, name) {
     this.host = host;
     this.name = name;

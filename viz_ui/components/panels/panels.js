@@ -1,5 +1,10 @@
 // The root: unpacks the data, lays the panels out, and keeps what is selected and pointed at for all of them.
 
+import { applyTheme, clamp, element, living, pixelTable, sameList, setText, spreadBits, Tooltip, unpack } from "../shared/shared.js";
+import { BarsPanel } from "./bars_panel.js";
+import { LinesPanel } from "./lines_panel.js";
+import { AXIS_NAME, LARGEST_CELL, MatrixPanel } from "./matrix_panel.js";
+
 const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
 const GAP = 22; // pixels between panels, as in panels.css
 const NOTHING = { query: null, key: null };

@@ -18,28 +18,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import streamlit as st
 
 from viz_ui.components.panels.panel_items import Bars, Item, Lines, Matrix, Symbol, check_items, with_ends
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack, read_assets
-from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
+from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import diverging_lut, sequential_lut
 
 __all__ = ["Bars", "Lines", "Matrix", "Symbol", "panels"]
 
-_component = st.components.v2.component(
+_component = component(
     "viz.panels",
     html='<div class="panels" role="group"></div>',
-    css=role_css() + read_assets("shared/shared.css", "panels/panels.css"),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/cells.js",
-        "panels/matrix_panel.js",
-        "panels/token_list.js",
-        "panels/lines_panel.js",
-        "panels/bars_panel.js",
-        "panels/panels.js",
-    ),
+    script="panels/panels.js",
+    styles=("panels/panels.css",),
 )
 
 

@@ -1,6 +1,8 @@
 // A column of tokens that the pointer and the keyboard reach: the two sides of the lines, the rows of the bars.
 
-class TokenList {
+import { clamp, element, sameList } from "../shared/shared.js";
+
+export class TokenList {
   /** `meaning` is "query" or "key"; `fill(node, i)` may add to the node of a token. */
   constructor(panel, meaning, fill = () => {}) {
     this.panel = panel;
@@ -81,7 +83,7 @@ class TokenList {
 }
 
 /** Scroll the list, and never the page, until the row is in view. */
-function scrollToShow(row) {
+export function scrollToShow(row) {
   const scroller = row?.closest(".scroller");
   if (!scroller || scroller.scrollHeight <= scroller.clientHeight) return;
   const box = row.getBoundingClientRect(), view = scroller.getBoundingClientRect();

@@ -1,9 +1,12 @@
 // Pairs of numbers as clocks: the arms of the query and the key, turned by their positions.
 
-const RIM = 46; // of a viewBox of 100, with the middle at 0
+import { element, formatNumber, setText } from "../shared/shared.js";
+import { drawn } from "../shared/svg.js";
+
+export const RIM = 46; // of a viewBox of 100, with the middle at 0
 
 /** A pair at two positions: both arms after their turn, the angle between them, and what it adds to q · k. */
-function turnedPair({ query, key, theta }, queryPosition, keyPosition) {
+export function turnedPair({ query, key, theta }, queryPosition, keyPosition) {
   const q = turned(query, queryPosition * theta), k = turned(key, keyPosition * theta);
   return { q, k, product: q[0] * k[0] + q[1] * k[1] };
 }
@@ -13,7 +16,7 @@ function turned([x, y], angle) {
   return [x * cos - y * sin, y * cos + x * sin];
 }
 
-const lengthOf = ([x, y]) => Math.hypot(x, y);
+export const lengthOf = ([x, y]) => Math.hypot(x, y);
 const directionOf = ([x, y]) => Math.atan2(y, x);
 
 /** An arm from the middle; on the screen y goes down, in the plane of a pair up. */
@@ -38,7 +41,7 @@ function face(parts) {
 const arm = (role, more = "") => drawn("line", { class: `arm ${role} ${more}` });
 
 /** One of the small clocks: a button that chooses its pair. */
-class Clock {
+export class Clock {
   constructor(index, choose) {
     this.parts = { k: arm("key"), q: arm("query") };
     this.dots = { k: drawn("circle", { r: 4, class: "key" }), q: drawn("circle", { r: 4, class: "query" }) };
@@ -66,7 +69,7 @@ class Clock {
 }
 
 /** The chosen pair, large: arms before and after the turn, the angle between them, and its arithmetic. */
-class LargeClock {
+export class LargeClock {
   constructor() {
     this.node = element("section", "large");
     this.title = element("div", "title");

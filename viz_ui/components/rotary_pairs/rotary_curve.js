@@ -1,8 +1,11 @@
 // The score of one query and one key as a function of their distance, with the distance that is chosen.
 
+import { clamp, element, formatNumber, setText } from "../shared/shared.js";
+import { drawn } from "../shared/svg.js";
+
 const CURVE = { width: 340, height: 250, left: 46, right: 10, top: 16, bottom: 38, most: 1024 };
 
-class ScoreCurve {
+export class ScoreCurve {
   constructor(choose) {
     this.node = element("section", "curve");
     this.title = element("div", "title scores", "Score S by distance");

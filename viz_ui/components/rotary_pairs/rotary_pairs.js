@@ -1,5 +1,9 @@
 // The root: two sliders, the chosen pair as a large clock, all pairs as small ones, and the score by distance.
 
+import { applyTheme, clamp, element, formatNumber, living, setText, unpack } from "../shared/shared.js";
+import { Clock, LargeClock, lengthOf, RIM, turnedPair } from "./rotary_clocks.js";
+import { ScoreCurve } from "./rotary_curve.js";
+
 const STEP_MILLISECONDS = 60; // of playing: a token further each time
 
 class RotaryPairs {

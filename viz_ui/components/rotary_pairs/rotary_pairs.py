@@ -14,20 +14,14 @@ from dataclasses import asdict, dataclass
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
 
-_component = st.components.v2.component(
+_component = component(
     "viz.rotary_pairs",
     html='<div class="rotary" role="group" aria-label="Rotary pairs"></div>',
-    css=role_css() + read_assets("shared/shared.css", "rotary_pairs/rotary_pairs.css"),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/svg.js",
-        "rotary_pairs/rotary_clocks.js",
-        "rotary_pairs/rotary_curve.js",
-        "rotary_pairs/rotary_pairs.js",
-    ),
+    script="rotary_pairs/rotary_pairs.js",
+    styles=("rotary_pairs/rotary_pairs.css",),
 )
 
 

@@ -2,6 +2,8 @@
 // configuration names: set that, press the button. The page's colours go in, or a picture taken on a dark
 // page would be white text on nothing.
 
+import { inOrder } from "../shared/shared.js";
+
 export default inOrder(({ data, parentElement }) => {
   const status = parentElement.querySelector("[role=status]");
   for (const button of parentElement.querySelectorAll("button")) {

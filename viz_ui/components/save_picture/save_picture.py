@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
-from viz_ui.components.shared.packing import read_assets
+from viz_ui.components.shared.serving import component
 
 _HTML = """
 <button type="button" value="png">PNG picture</button>
@@ -12,11 +10,11 @@ _HTML = """
 <p role="status"></p>
 """
 
-_save_picture = st.components.v2.component(
+_save_picture = component(
     "viz.save_picture",
     html=_HTML,
-    css=read_assets("save_picture/save_picture.css"),
-    js=read_assets("shared/shared.js", "save_picture/save_picture.js"),
+    script="save_picture/save_picture.js",
+    styles=("save_picture/save_picture.css",),
 )
 
 

@@ -1,6 +1,12 @@
 // The diagram of shapes. Boxes are buttons in a grid whose arrows are an SVG behind them. Built again for other
 // tensors, laid out again for another width.
 
+import { arrow } from "../shared/arrows.js";
+import { applyTheme, element, living, sameList, setText, unpack } from "../shared/shared.js";
+import { drawn } from "../shared/svg.js";
+import { nearestAhead } from "../shared/walk.js";
+import { route } from "./shape_routes.js";
+
 const GAP = 13, COLUMNS = 7, HALF = 4, NARROWEST = 112, WIDEST = 168, BOX = 58, MOST_IN_ONE_LINE = 8;
 
 class Diagram {

@@ -11,29 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-import streamlit as st
-
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import ROLES, role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import ROLES
 
-_component = st.components.v2.component(
+_component = component(
     "viz.shape_diagram",
     html='<div class="shapes"></div>',
-    css=role_css()
-    + read_assets(
-        "shared/shared.css",
-        "shared/arrows.css",
-        "shape_diagram/shape_diagram.css",
-    ),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/svg.js",
-        "shared/arrows.js",
-        "shared/walk.js",
-        "shape_diagram/shape_routes.js",
-        "shape_diagram/shape_diagram.js",
-    ),
+    script="shape_diagram/shape_diagram.js",
+    styles=("shared/arrows.css", "shape_diagram/shape_diagram.css"),
 )
 
 

@@ -1,7 +1,7 @@
 // Where the arrows of the diagram of shapes run: right angles between boxes, in the gaps that the grid leaves.
 
 /** The points of the arrow from box `a` to box `b`, each { left, right, top, bottom }; `gap` between two boxes. */
-function route(a, b, { gap, edge, wrapped, stream }) {
+export function route(a, b, { gap, edge, wrapped, stream }) {
   const middle = ({ left, right }) => (left + right) / 2, height = ({ top, bottom }) => (top + bottom) / 2;
   if (wrapped) { // the stream goes on in the next line of the page
     const y = b.top - gap / 2;

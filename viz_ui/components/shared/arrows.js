@@ -1,7 +1,9 @@
 // Arrows of diagrams: thin ones, and the thick grey one of the residual stream (arrows.css).
 
+import { drawn } from "./svg.js";
+
 /** A line with an arrow's head at its end. */
-function arrow(points, isStream) {
+export function arrow(points, isStream) {
   const line = drawn("polyline", { points: points.map((point) => point.join(",")).join(" ") });
   line.setAttribute("class", isStream ? "stream-line" : "flow");
   const [[fromX, fromY], [x, y]] = points.slice(-2), angle = Math.atan2(y - fromY, x - fromX) * (180 / Math.PI);

@@ -1,8 +1,10 @@
 // The cells of a matrix as pixels, and their numbers as text.
 
+import { clamp, element, fillHatched, formatNumber } from "./shared.js";
+
 /** Paint all cells: permitted ones in their colour, masked ones hatched, marked zeros dotted.
  *  `picture` is a canvas to work on. */
-function paintCells(canvas, picture, spec, root) {
+export function paintCells(canvas, picture, spec, root) {
   const { rows, columns, values, factor, mask, nonzero, low, high, lut } = spec;
   const image = new ImageData(columns.labels.length, rows.labels.length); // one pixel a cell, enlarged below
   const pixels = new Uint32Array(image.data.buffer), scale = 255 / (high - low);
@@ -45,7 +47,7 @@ function dottedTile(root) {
 }
 
 /** Write into each permitted cell its number, black or white, whichever can be read on its colour. */
-function writeNumbers(canvas, spec, size, root) {
+export function writeNumbers(canvas, spec, size, root) {
   const { columns, values, factor, mask, nonzero, low, high, lut } = spec, ratio = window.devicePixelRatio || 1;
   const pen = canvas.getContext("2d"), scale = 255 / (high - low);
   pen.font = `${11 * ratio}px ${getComputedStyle(root).fontFamily}`;
@@ -63,7 +65,7 @@ function writeNumbers(canvas, spec, size, root) {
 }
 
 /** The number of a permitted cell, with the digits that travelled. */
-function cellNumber({ values, factor, digits, floor, nonzero }, at) {
+export function cellNumber({ values, factor, digits, floor, nonzero }, at) {
   if (nonzero && !nonzero[at]) return "0 exactly";
   const value = values[at] * factor;
   return Math.abs(value) < floor ? `below ${formatNumber(floor, 2)}` : formatNumber(value, digits);
@@ -77,6 +79,6 @@ function shortNumber(value) {
 }
 
 /** The number at an end of a colour bar, without zeros that say nothing: 0, 0.5, 1, −3.25. */
-function endNumber(value) {
+export function endNumber(value) {
   return formatNumber(value, 3).replace(/(\.\d*?)0+(?=×|$)/, "$1").replace(/\.(?=×|$)/, "");
 }

@@ -1,4 +1,4 @@
-"""How arrays travel to a component, and how a component's script and style are read.
+"""How arrays travel to a component.
 
 Components v2 hands `bytes` to the browser as they are (a Uint8Array), so one blob carries everything:
 
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import json
 import struct
-from pathlib import Path
 
 import numpy as np
-
-_FOLDER = Path(__file__).resolve().parents[1]  # viz_ui/components
 
 EXACT_CELLS = 16_384  # matrices up to this size travel as float32, larger ones as float16
 _HALF_RANGE = 60_000  # float16 values are scaled to fill its range (up to 65,504): nothing overflows
@@ -45,12 +42,3 @@ def as_halves(values: np.ndarray) -> tuple[np.ndarray, float]:
     """The values in float16, and the unit that they are multiples of; 0 where all values are 0."""
     unit = float(np.abs(values).max(initial=0.0)) / _HALF_RANGE
     return (values.astype(np.float64) / (unit or 1)).astype(np.float16), unit
-
-
-def read_assets(*names: str) -> str:
-    """The text of the named .js or .css files of this folder, joined in that order.
-
-    A component is registered with one script and one style; files shared by several components are
-    written once and joined here. Only the last .js file of a component may `export default`.
-    """
-    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)

@@ -1,10 +1,12 @@
 // The buttons and the slider that move through steps, and the row of tokens that leads to each step.
 
+import { element, sameList, setText } from "./shared.js";
+
 const SPEEDS = { "½×": 2000, "1×": 1000, "2×": 500, "4×": 250 }; // milliseconds a step
 
 const CHIP_GAP = 3; // pixels between two lines of tokens, as in generation.css
 
-class Player {
+export class Player {
   constructor(host) {
     this.host = host;
     this.node = element("div", "player");
@@ -70,7 +72,7 @@ function button(name, path, onclick) {
 }
 
 /** The text so far as tokens: those of the prompt lead to the prefill, each other one to the step that chose it. */
-class Chips {
+export class Chips {
   constructor(host) {
     this.host = host;
     this.node = element("div", "chips");

@@ -2,7 +2,7 @@
 // The files of a component are joined into one module, so nothing here is imported or exported.
 
 /** A new element; text goes in as text, never as HTML. */
-function element(tag, className = "", text = "") {
+export function element(tag, className = "", text = "") {
   const node = document.createElement(tag);
   if (className) node.className = className;
   if (text) node.textContent = text;
@@ -10,13 +10,13 @@ function element(tag, className = "", text = "") {
 }
 
 /** Set text only where it differs: the browser lays nothing out for what stays. */
-function setText(node, text) {
+export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
 /** A mount that draws the newest data. Streamlit calls it with every run's, and while the script is still on its way the
  *  calls wait for it and come in any order. One that a newer one had overtaken is taken back at once. */
-function inOrder(mount) {
+export function inOrder(mount) {
   const known = new WeakMap(); // of each parent element: the calls that were not taken back, and how many stayed so
   return (call) => {
     const { parentElement } = call;
@@ -41,7 +41,7 @@ function inOrder(mount) {
 
 /** A mount that keeps one object of `Kind` for each element of the class: it receives every run's data, tells by
  *  `send`, and ends with its element, where it has what to end. To be unmounted while the element stays is no end. */
-function living(Kind, selector) {
+export function living(Kind, selector) {
   const alive = new WeakMap();
   return inOrder(({ data, parentElement, setTriggerValue }) => {
     const root = parentElement.querySelector(selector);
@@ -59,7 +59,7 @@ function living(Kind, selector) {
 
 /** Runs `redraw` when zoom or another screen changes how many pixels a CSS pixel has: a box of fixed width is then no
     other size, so no ResizeObserver tells. Gives back what ends it. */
-function onZoom(redraw) {
+export function onZoom(redraw) {
   let query;
   const changed = () => {
     listen();
@@ -73,11 +73,11 @@ function onZoom(redraw) {
   return () => query.removeEventListener("change", changed);
 }
 
-const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
-const sameList = (a, b) => a === b || (a && b && a.length === b.length && a.every((x, i) => x === b[i]));
+export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+export const sameList = (a, b) => a === b || (a && b && a.length === b.length && a.every((x, i) => x === b[i]));
 
 /** The blob of packing.py: its header, and a reader that walks through the arrays behind it. */
-function unpack(data) {
+export function unpack(data) {
   const own = data.slice(); // a buffer of its own: the message's buffer may start at any byte
   const length = new DataView(own.buffer).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(own.subarray(4, 4 + length)));
@@ -108,14 +108,14 @@ function floatsOfHalves(raw) {
 }
 
 /** Bits of numpy.packbits, one byte a cell. */
-function spreadBits(bits, cells) {
+export function spreadBits(bits, cells) {
   const bytes = new Uint8Array(cells);
   for (let i = 0; i < cells; i++) bytes[i] = (bits[i >> 3] >> (7 - (i & 7))) & 1;
   return bytes;
 }
 
 /** 256 rows of red, green, blue as one 32-bit pixel each, as ImageData holds them. */
-function pixelTable(rgb) {
+export function pixelTable(rgb) {
   const table = new Uint32Array(256);
   const bytes = new Uint8ClampedArray(table.buffer);
   for (let i = 0; i < 256; i++) bytes.set([rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2], 255], 4 * i);
@@ -123,7 +123,7 @@ function pixelTable(rgb) {
 }
 
 /** The number with so many significant digits, e.g. 0.3312, −12.04, 35,333, 1.204×10⁻⁵. */
-function formatNumber(value, digits = 4) {
+export function formatNumber(value, digits = 4) {
   if (value === 0) return "0";
   const size = Number(Math.abs(value).toPrecision(digits)), sign = value < 0 ? "−" : "";
   if (size >= 1e-3 && size < 1e6) {
@@ -138,10 +138,10 @@ function formatNumber(value, digits = 4) {
 }
 
 /** "1 token", "12,345 tokens". */
-const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Write data-theme on the root, from the page's own background; true when it changed. */
-function applyTheme(root) {
+export function applyTheme(root) {
   const [red, green, blue] = getComputedStyle(root).backgroundColor.match(/[\d.]+/g).map(Number);
   const theme = red + green + blue < 384 ? "dark" : "light";
   const changed = root.dataset.theme !== theme;
@@ -150,7 +150,7 @@ function applyTheme(root) {
 }
 
 /** Fill a canvas with the hatching of masked cells (shared.css has its two greys). */
-function fillHatched(context, root, width, height) {
+export function fillHatched(context, root, width, height) {
   const style = getComputedStyle(root), size = Math.round(6 * (window.devicePixelRatio || 1));
   const tile = element("canvas");
   tile.width = tile.height = size;
@@ -170,7 +170,7 @@ function fillHatched(context, root, width, height) {
 }
 
 /** A small box beside the pointer, kept inside the window; one a component. */
-class Tooltip {
+export class Tooltip {
   constructor(root) {
     this.root = root;
     this.node = root.appendChild(element("div", "tooltip"));

@@ -1,11 +1,13 @@
 // What every component with a player has in common: which step is looked at, playing, keys, and telling Python.
 
+import { applyTheme, clamp } from "./shared.js";
+
 const REST_MS = 250; // a step that was passed through faster is not told
 const NEXT = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
 
 /** A root with steps 0 … last. A class of this kind has a `player`, `read(data)`, which takes what Python sent,
  *  `layout(anew)`, which fits it to the root, and `show()`, which draws `step`. */
-class Steps {
+export class Steps {
   constructor(root) {
     this.root = root;
     this.events = 0;

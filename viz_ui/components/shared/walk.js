@@ -3,7 +3,7 @@
 const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** The nearest of the buttons in the direction of an arrow key, or undefined for another key or nothing there. */
-function nearestAhead(event, from, buttons) {
+export function nearestAhead(event, from, buttons) {
   const step = MOVES[event.key];
   if (!from || !step || event.ctrlKey || event.altKey || event.metaKey) return undefined;
   event.preventDefault();

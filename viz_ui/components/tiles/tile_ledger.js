@@ -1,5 +1,9 @@
 // The arithmetic of the current tile, a line for each query: scores and maximum, exponentials and sum, output.
 
+import { cellNumber, paintCells, writeNumbers } from "../shared/cells.js";
+import { clamp, element, setText } from "../shared/shared.js";
+import { withPower } from "./tile_map.js";
+
 const ELSEWHERE = 520; // pixels of a window's height that the rows of the three lines leave to all else
 const LINE_HEIGHT = [66, 130]; // pixels for the rows of one line, in low windows and in high ones
 const TEXT_ROW = 13; // rows at least this high have their numbers written
@@ -7,7 +11,7 @@ const THIN_LINE = 14; // pixels of a number beside a row that is less high
 const NUMBER_WIDTH = 64;
 const LABEL_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
-class Ledger {
+export class Ledger {
   constructor(host) {
     this.host = host;
     this.node = element("section", "ledger");

@@ -1,10 +1,13 @@
 // The map of all tiles: which queries × keys are worked through, in fast memory now, to come, or skipped.
 
+import { cellNumber, endNumber, paintCells } from "../shared/cells.js";
+import { element } from "../shared/shared.js";
+
 const MAP_SIDE = 206; // pixels that the longer side of the map may take
 const MAP_CELL = 24; // the most that one cell may take
 const STRIP = 13; // of Q, K, V and O along the sides
 
-class TileMap {
+export class TileMap {
   constructor(host) {
     this.host = host;
     this.node = element("section", "map");
@@ -156,7 +159,7 @@ class TileMap {
 }
 
 /** An element with a text, and a power raised behind it. */
-function withPower(tag, className, [text, power]) {
+export function withPower(tag, className, [text, power]) {
   const node = element(tag, className, text);
   if (power) node.append(element("sup", "", power));
   return node;

@@ -1,5 +1,11 @@
 // The root: reads all tiles, holds which one is looked at and whose row is written out, and lays out map and ledger.
 
+import { Player } from "../shared/player.js";
+import { clamp, element, formatNumber, living, pixelTable, spreadBits, Tooltip, unpack } from "../shared/shared.js";
+import { Steps } from "../shared/steps.js";
+import { Ledger } from "./tile_ledger.js";
+import { TileMap } from "./tile_map.js";
+
 const SIDE_BY_SIDE = 860; // pixels from which the ledger stands beside the map
 
 class Tiles extends Steps {

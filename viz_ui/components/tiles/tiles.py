@@ -15,22 +15,15 @@ import numpy as np
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack, read_assets
-from viz_ui.look.colours import diverging_lut, role_css, sequential_lut
+from viz_ui.components.shared.packing import EXACT_CELLS, as_halves, pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import diverging_lut, sequential_lut
 
-_component = st.components.v2.component(
+_component = component(
     "viz.tiles",
     html='<div class="tiles" role="group" aria-label="Attention, tile by tile"></div>',
-    css=role_css() + read_assets("shared/shared.css", "shared/player.css", "tiles/tiles.css"),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/cells.js",
-        "shared/player.js",
-        "shared/steps.js",
-        "tiles/tile_map.js",
-        "tiles/tile_ledger.js",
-        "tiles/tiles.js",
-    ),
+    script="tiles/tiles.js",
+    styles=("shared/player.css", "tiles/tiles.css"),
 )
 
 START = (-np.inf, 0.0)  # maximum and sum of a row before its first tile

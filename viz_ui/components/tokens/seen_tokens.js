@@ -1,5 +1,8 @@
 // Rows of tokens: what each reader sees of a prompt with a blank in it. A click leaves another token out.
 
+import { applyTheme, element, living, unpack } from "../shared/shared.js";
+import { nearestAhead } from "../shared/walk.js";
+
 class SeenTokens {
   constructor(root) {
     this.root = root;

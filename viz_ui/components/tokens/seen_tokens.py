@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-import streamlit as st
-
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
 
-_component = st.components.v2.component(
+_component = component(
     "viz.seen_tokens",
     html='<div class="seen-tokens"></div>',
-    css=role_css() + read_assets("shared/shared.css", "tokens/seen_tokens.css"),
-    js=read_assets("shared/shared.js", "shared/walk.js", "tokens/seen_tokens.js"),
+    script="tokens/seen_tokens.js",
+    styles=("tokens/seen_tokens.css",),
 )
 
 

@@ -1,5 +1,7 @@
 // Tokens as chips in a row: one is dragged to its new place, or moved with Shift and the arrow keys.
 
+import { applyTheme, clamp, element, living, sameList, unpack } from "../shared/shared.js";
+
 class TokenOrder {
   constructor(root) {
     this.root = root;

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
 
-_component = st.components.v2.component(
+_component = component(
     "viz.token_order",
     html='<div class="token-order" role="list" aria-label="Tokens in their order"></div>',
-    css=role_css() + read_assets("shared/shared.css", "tokens/token_order.css"),
-    js=read_assets("shared/shared.js", "tokens/token_order.js"),
+    script="tokens/token_order.js",
+    styles=("tokens/token_order.css",),
 )
 
 

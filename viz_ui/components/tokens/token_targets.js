@@ -1,5 +1,7 @@
 // Tokens in reading order, each a button: what is read, an arrow, the target, a bar for its loss, its rank.
 
+import { applyTheme, clamp, element, formatNumber, living, Tooltip, unpack } from "../shared/shared.js";
+
 const NEXT = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity };
 
 class Targets {

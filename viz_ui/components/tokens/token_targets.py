@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
 
-_component = st.components.v2.component(
+_component = component(
     "viz.token_targets",
     html='<div class="targets" role="group" aria-label="Tokens and their targets"></div>',
-    css=role_css() + read_assets("shared/shared.css", "tokens/token_targets.css"),
-    js=read_assets("shared/shared.js", "tokens/token_targets.js"),
+    script="tokens/token_targets.js",
+    styles=("tokens/token_targets.css",),
 )
 
 

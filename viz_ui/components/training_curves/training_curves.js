@@ -1,5 +1,10 @@
 // Lines over the steps of a training, as SVG, and a cursor on them: clicked, dragged, played or moved by keys.
 
+import { Player } from "../shared/player.js";
+import { clamp, element, formatNumber, living, setText, unpack } from "../shared/shared.js";
+import { Steps } from "../shared/steps.js";
+import { drawn } from "../shared/svg.js";
+
 const PLOT_HEIGHTS = [150, 96], LEFT = 46, RIGHT = 10, LEGEND = 20, BOTTOM = 30; // pixels
 const TELL_MS = 120; // a cursor that is dragged is told no more often
 

@@ -13,25 +13,15 @@ from dataclasses import asdict, dataclass
 import streamlit as st
 
 from viz_ui.components.shared.events import event_value
-from viz_ui.components.shared.packing import pack, read_assets
-from viz_ui.look.colours import ROLES, role_css
+from viz_ui.components.shared.packing import pack
+from viz_ui.components.shared.serving import component
+from viz_ui.look.colours import ROLES
 
-_component = st.components.v2.component(
+_component = component(
     "viz.training_curves",
     html='<div class="training" role="group" aria-label="The course of the training"></div>',
-    css=role_css()
-    + read_assets(
-        "shared/shared.css",
-        "shared/player.css",
-        "training_curves/training_curves.css",
-    ),
-    js=read_assets(
-        "shared/shared.js",
-        "shared/svg.js",
-        "shared/player.js",
-        "shared/steps.js",
-        "training_curves/training_curves.js",
-    ),
+    script="training_curves/training_curves.js",
+    styles=("shared/player.css", "training_curves/training_curves.css"),
 )
 
 

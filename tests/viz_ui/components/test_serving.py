@@ -1,0 +1,93 @@
+"""Scripts and styles reach a browser as files under an address that changes with what they say."""
+
+import asyncio
+import re
+from pathlib import PurePosixPath
+
+import pytest
+from starlette.applications import Starlette
+from streamlit import config
+
+from viz_ui.components.shared import serving
+
+SCRIPTS = sorted(name for name in serving._FILES if name.endswith(".js"))
+IMPORT = re.compile(r'^import [^;]* from "([^"]+)";', re.MULTILINE)
+
+
+def get(path, base=""):
+    """(status, headers, content) of what a server with that base path answers."""
+    before = config.get_option("server.baseUrlPath")
+    config.set_option("server.baseUrlPath", base)
+    try:
+        app = Starlette(routes=[serving.components_route()])
+    finally:
+        config.set_option("server.baseUrlPath", before)
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "query_string": b"", "headers": []}
+    messages = []
+
+    async def receive():
+        return {"type": "http.request"}
+
+    async def send(message):
+        messages.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    start, body = messages
+    return start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, body["body"]
+
+
+@pytest.mark.parametrize("base", ["", "vis", "/a/b/"])
+def test_a_browser_keeps_what_it_got(base):
+    prefix = f"/{base.strip('/')}" if base else ""
+    status, headers, content = get(f"{prefix}/components/{serving.VERSION}/panels/panels.js", base)
+    assert status == 200
+    assert headers["content-type"].startswith("text/javascript")
+    assert "immutable" in headers["cache-control"]
+    assert b"export default" in content
+
+
+def test_the_styles_of_a_component_come_joined_and_in_order():
+    status, headers, content = get(f"/components/{serving.VERSION}/colours.css+shared/shared.css+panels/panels.css")
+    assert status == 200
+    assert headers["content-type"].startswith("text/css")
+    assert content.index(b"--query:") < content.index(b".tooltip") < content.index(b".panel ")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{version}/panels/panels.py",
+        "{version}/panels/nothing.js",
+        "{version}/../../README.md",
+        "{version}/colours.css+../look/colours.py",
+        "{version}/",
+        "0123456789abcdef/panels/panels.js",
+    ],
+)
+def test_nothing_else_is_given_out(path):
+    assert get("/components/" + path.format(version=serving.VERSION))[0] == 404
+
+
+def test_another_content_is_another_version():
+    copy = {name: bytes(content) for name, content in serving._FILES.items()}
+    assert serving.version_of(copy) == serving.VERSION
+    copy["shared/cells.js"] += b"\n"
+    assert serving.version_of(copy) != serving.VERSION
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_import_leads_to_a_file_that_is_served(script):
+    text = serving._FILES[script].decode()
+    found = IMPORT.findall(text)
+    assert len(found) == len(re.findall(r"^import\b", text, re.MULTILINE)), "an import that this test cannot read"
+    for target in found:
+        assert target.startswith("."), f"{script} imports {target}, which no browser finds"
+        path = PurePosixPath("/components", script).parent
+        for part in PurePosixPath(target).parts:
+            path = path.parent if part == ".." else path / part
+        assert str(path.relative_to("/components")) in serving._FILES, f"{script} imports {target}"
+
+
+def test_a_component_of_a_missing_file_is_refused_at_once():
+    with pytest.raises(FileNotFoundError, match=r"panels/none\.js"):
+        serving.component("viz.none", html="", script="panels/none.js", styles=())
