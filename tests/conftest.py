@@ -1,27 +1,46 @@
 """What holds for all tests.
 
-With `requirements.txt` alone, the test files that need more are skipped, each with the name of what is
-missing. Browser tests run last: they are slow, and an event loop lives in the main thread while they run.
+With `requirements.txt` alone, the test files that need more are skipped, each with the name of what is missing, and
+all tests run in one process. With pytest-xdist each core has a worker, which is given one file after the other: what a
+file, a page or a server has opened is opened once. The browser's files come first, for they are the longest.
 """
 
 import importlib.util
 import os
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from tests.support.sources import declared, imports
 
 pytest_plugins = ["pytester"]
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # each core has a worker, and a server: threads would wait for one another
+MOST_WORKERS = 4  # each of them takes 2 GB, with its server and its browser
 
 
 def pytest_addoption(parser):
+    if importlib.util.find_spec("xdist") is None:  # what pyproject.toml asks of it is passed over
+        for option in ("--numprocesses", "--dist"):
+            parser.addoption(option, help="says nothing without pytest-xdist")
+        parser.addoption("--no-loadscope-reorder", action="store_true", help="says nothing without pytest-xdist")
     parser.addoption(
         "--real-models",
         action="store_true",
         help="also test with real models, which are fetched (180 MB)",
     )
     parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow, minutes of them")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """A worker for each core; none where single files are asked for, which are done before workers have begun."""
+    if all(Path(arg.partition("::")[0]).is_file() for arg in config.args):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores, MOST_WORKERS)
 
 
 @pytest.fixture(scope="session")
@@ -74,4 +93,4 @@ def pytest_collection_modifyitems(config, items):
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
-    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+    items.sort(key=lambda item: item.get_closest_marker("browser") is None)

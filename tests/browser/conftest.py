@@ -2,7 +2,8 @@
 `fresh_app_url`, `page`.
 
 Markers a test may carry: `@pytest.mark.theme("dark")` (default "light"), `@pytest.mark.viewport(900, 900)`
-(default 1400 x 900). Every test in this folder gets the marker `browser`.
+(default 1400 x 900), `@pytest.mark.own_tab` (for a test that leaves something in its tab). Every test in this folder
+gets the marker `browser`.
 """
 
 import re
@@ -154,23 +155,53 @@ def _marker_arguments(request, name, default):
     return marker.args if marker else default
 
 
+@pytest.fixture(scope="session")
+def shared_tab(profile):
+    """A function that gives the one tab in which most tests open their pages.
+
+    A tab that stays keeps its process, and with it all scripts as they run: a page opens with half the work.
+    """
+    tabs = []
+
+    def tab():
+        if not tabs or tabs[-1].is_closed():
+            tabs.append(profile.new_page())
+        return tabs[-1]
+
+    return tab
+
+
+def _leave(page):
+    """Bring a shared tab back to where no test has been."""
+    page.unroute_all(behavior="ignoreErrors")
+    page.evaluate("() => location.protocol.startsWith('http') && sessionStorage.clear()")
+    page.goto("about:blank")
+    page.emulate_media(media="screen", color_scheme="light")
+
+
 @pytest.fixture
-def page(request, profile, tmp_path_factory):
-    """A page of its own. The test fails when the console or the network had errors."""
+def page(request, profile, shared_tab, tmp_path_factory):
+    """A page that nothing was opened in. The test fails when the console or the network had errors."""
     if "fresh_app_url" in request.fixturenames:
         request.getfixturevalue("fresh_app_url")  # made before the page, so that its server ends after it
     width, height = _marker_arguments(request, "viewport", (1400, 900))
     (theme,) = _marker_arguments(request, "theme", ("light",))
+    own_tab = request.node.get_closest_marker("own_tab") is not None
     request.node.stash[FAILED] = False  # it may be its second try
-    page = profile.new_page()
+    page = profile.new_page() if own_tab else shared_tab()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=theme)
     watch = PageWatch(page)
     yield page
-    if watch.problems or request.node.stash.get(FAILED, False):
+    failed = watch.problems or request.node.stash[FAILED]
+    if failed:
         name = re.sub(r"\W+", "-", request.node.name)
         path = tmp_path_factory.mktemp("failed") / f"{name}.png"
         page.screenshot(path=path, full_page=True)
         print(f"screenshot of the failed test: {path}")
-    page.close()
+    if own_tab or failed:  # whatever a failed test left behind goes with its tab
+        page.close()
+    else:
+        _leave(page)
+        watch.end()
     watch.check()

@@ -154,6 +154,7 @@ class HeldBack:
             browser.send(message)
 
 
+@pytest.mark.own_tab  # its line to the server stays bent
 @pytest.mark.parametrize("answered", [True, False], ids=["after the answer", "before the answer"])
 def test_page_sidebar_and_address_agree_after_a_click_and_at_once_another_page(page, app_url, answered):
     """The browser asks for the page before it hears what the server made of the click: its widgets are of before."""

@@ -207,6 +207,7 @@ def test_the_frame_of_a_head_that_scrolls_away_is_behind_the_names(page, grid_ur
         assert page.screenshot(clip=strip) == expected, f"the head stands {place - box['y']:.0f} pixels down"
 
 
+@pytest.mark.own_tab  # which stays zoomed
 def test_thumbnails_are_sharp_after_zooming(page, grid_url):
     """Twice as many pixels, though the column of the grid is as wide as before."""
     open_page(page, f"{grid_url}/?layers=4&heads=8&tokens=12&layer=1&head=2")
@@ -269,6 +270,7 @@ def saved(page, button):
     return waiting.value.suggested_filename, waiting.value.path().read_bytes()
 
 
+@pytest.mark.own_tab  # which has loaded nothing yet
 def test_plotly_is_loaded_only_when_the_dialog_opens(page, grid_url):
     requests = []
     page.on("request", lambda request: requests.append(request.url))

@@ -228,10 +228,23 @@ class PageWatch:
 
     def __init__(self, page):
         self.problems = []
-        page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.problems.append(f"uncaught error: {error}"))
-        page.on("requestfailed", self._on_request_failed)
-        page.on("response", self._on_response)
+        self.page = page
+        self.listeners = {
+            "console": self._on_console,
+            "pageerror": self._on_uncaught_error,
+            "requestfailed": self._on_request_failed,
+            "response": self._on_response,
+        }
+        for event, listener in self.listeners.items():
+            page.on(event, listener)
+
+    def end(self):
+        """Look away: what the page does from now on is another test's."""
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
+
+    def _on_uncaught_error(self, error):
+        self.problems.append(f"uncaught error: {error}")
 
     def _on_console(self, message):
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
