@@ -11,6 +11,7 @@ import torch
 import viz_model as vm
 from viz_model.model.sampling import Sampling
 from viz_model.model.stages import assembled_weights, span, stages
+from viz_model.shapes import costs
 from viz_ui.components.generation import CandidatePicture, StepPicture
 from viz_ui.look.text import number, shown
 
@@ -154,10 +155,10 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
     """Lines of (what, with the cache, without it); "" where one number is said of both."""
     return (
         ("tokens read", f"{step.queries:,}", f"{step.read:,}"),
-        ("FLOPs", short(step.flops_cached), short(step.flops_uncached)),
+        ("FLOPs", short(costs.flops_cached(step)), short(costs.flops_uncached(step))),
         ("time", milliseconds(step.seconds), milliseconds(step.seconds_uncached)),
         ("bytes filled, of buffers", f"{step.cache.nbytes:,} of {step.cache.allocated_bytes:,}", ""),
-        (cache_formula(step), f"{step.cache_bytes:,}", ""),
+        (cache_formula(step), f"{costs.step_cache_bytes(step):,}", ""),
         ("logits differ by", number(step.largest_difference, 2), ""),
     )
 

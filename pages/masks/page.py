@@ -168,7 +168,7 @@ def draw_prediction(view: View) -> None:
     if view.part == "encoder":
         st.caption("An encoder predicts no token. Choose **decoder** or **cross** in the sidebar to see what changes.")
         return
-    if not getattr(view.model.config, "has_unembedding", True):
+    if not view.model.config.has_unembedding:
         st.caption("This model gives a vector for each token, and predicts none.", help=explained("unembedding"))
         return
     first, second = (masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES)

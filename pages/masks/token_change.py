@@ -96,7 +96,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
         )
         position = view.trace.length // 2 if chosen is None else chosen
         own = view.under(view.own_mask)  # whatever the sidebar's mask is
-        likely = likely_tokens(own, position, SUGGESTIONS, getattr(view.model.tokenizer, "signs", ()))
+        likely = likely_tokens(own, position, SUGGESTIONS, view.model.signs)
         names = [shown(piece) for piece in view.model.token_bytes(likely)] or [""]
         typed = st.text_input(
             "New token",

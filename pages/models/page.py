@@ -9,7 +9,7 @@ import viz_model as vm
 from viz_model.checkpoints import Entry, describe, fetched_folder
 from viz_model.checkpoints.compared import read_compared
 from viz_model.fetching import folder_name, remove
-from viz_model.memory import RESERVE, available_bytes, needed_bytes
+from viz_model.memory_limits import RESERVE, available_bytes, needed_bytes
 from viz_ui.components.model_table import Act, Row, model_table
 from viz_ui.frame.address import chosen_value
 from viz_ui.frame.loaded_models import (
@@ -125,10 +125,11 @@ def about(entry: Entry) -> str:
 def cells(entry: Entry) -> list[str]:
     config = entry.config
     layers = f"{config.n_encoder_layers} + {config.n_layers}" if config.n_encoder_layers else count(config.n_layers)
-    numbers = ("n_heads", "n_kv_heads", "d_model", "d_head", "d_ff", "vocab_size", "context_length")
+    heads = config.n_heads, config.n_kv_heads
+    widths = config.d_model, config.d_head, config.d_ff
     return [
         layers,
-        *(count(getattr(config, name, None)) for name in numbers),
+        *(count(number) for number in (*heads, *widths, config.vocab_size, config.context_length)),
         count(entry.parameters or None),
         size_words(entry.size),
         size_words(needed_bytes(entry.parameters)) if entry.parameters else "–",

@@ -20,7 +20,7 @@ from viz_model.positions.beyond_trained_length import (
     read_restarting,
 )
 from viz_model.training.held_out import long_rows
-from viz_model.transformer.layout import Layout
+from viz_model.transformer.facts import ModelFacts
 from viz_ui.frame.stoppable import stoppable
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.text import number, plain
@@ -80,7 +80,7 @@ def draw_past_trained_length() -> None:
     st.caption(_what_was_read(found, model, asked))
 
 
-def _can_be_read(config: Layout) -> bool:
+def _can_be_read(config: ModelFacts) -> bool:
     return config.layout == "decoder-only" and config.position == "rotary" and config.context_length <= LONGEST
 
 

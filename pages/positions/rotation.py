@@ -6,7 +6,7 @@ import torch
 import viz_model as vm
 from pages.positions.figures import wavelength_figure
 from viz_model.positions.rotary import RotaryPairs, new_angles, pair_products, rotary_pairs
-from viz_model.transformer.layout import Layout
+from viz_model.transformer.facts import ModelFacts
 from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
 from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
 from viz_ui.frame.view import View, current_view, traced
@@ -46,7 +46,7 @@ def rotary_trace(view: View, shown: Drawn) -> vm.Trace:
     return trace.of(config.parts[0])
 
 
-def _turns(config: Layout) -> bool:
+def _turns(config: ModelFacts) -> bool:
     """Whether all numbers of its queries and keys turn in pairs that are known."""
     return config.position == "rotary" and config.rotary_pairs is not None
 

@@ -7,7 +7,6 @@ import torch
 import viz_model as vm
 from pages.quantization.choice import quantized_trace, trace_key
 from viz_model.heads.comparison import weight_changes
-from viz_model.quantization.savings import has_logits
 from viz_model.quantization.twin import Choice, Quantized
 from viz_model.training.held_out import held_out_rows
 from viz_model.training.loss import Loss, loss
@@ -34,7 +33,7 @@ def draw_effects(view: View, quantized: Quantized) -> None:
     with heads_place:
         draw_grid(view, trace, quantized)
         draw_loss(view, quantized)
-    if has_logits(view.model):  # else draw_loss has said so
+    if view.model.config.has_unembedding:  # else draw_loss has said so
         draw_prediction(view, trace)
 
 

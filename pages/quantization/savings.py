@@ -5,7 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.quantization.choice import is_small, trace_key
-from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways, has_logits
+from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways
 from viz_model.quantization.twin import Quantized
 from viz_ui.frame.stoppable import stoppable
 from viz_ui.frame.view import View
@@ -39,7 +39,7 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     if rows is None:
         return
     scheme = quantized.choice.scheme
-    st.markdown(table(rows, scheme, predicts=has_logits(view.model)))
+    st.markdown(table(rows, scheme, predicts=view.model.config.has_unembedding))
     st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))
     cut = "" if len(ids) == len(prompt) else f"the first {len(ids)} tokens of "
     task = f"read {cut}this {'source' if view.model.has_source else 'prompt'} ({counted(len(ids), 'token')})"
@@ -47,7 +47,7 @@ def draw_savings(view: View, quantized: Quantized) -> None:
         task += (
             f" and write {counted(rows[0].passes, 'token')}, always the likeliest. All columns write the same tokens"
         )
-    what = "logits" if has_logits(view.model) else "final hidden states"
+    what = "logits" if view.model.config.has_unembedding else "final hidden states"
     logits = f"{what} at every {'position' if view.model.config.layout == 'encoder-only' else 'new token'}"
     st.caption(
         f"**Task:** {task}. **Memory:** all weights as stored, the full cache, and QKᵀ and A of one layer at their "

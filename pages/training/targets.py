@@ -58,7 +58,7 @@ def draw_asked(view: View) -> None:
 def _exercise(view: View) -> Exercise:
     """What a model of this layout has to predict in training."""
     model = view.model
-    if not getattr(model.config, "has_unembedding", True):
+    if not model.config.has_unembedding:
         raise vm.VizError(
             f"{model.name} has no unembedding. It gives a vector for each token and predicts no token, so there is no "
             "loss to show. Choose a model that predicts tokens, such as tiny-bert."

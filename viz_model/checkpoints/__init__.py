@@ -9,7 +9,7 @@ from viz_model.checkpoints.files import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, r
 from viz_model.errors import CheckpointError
 from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
 from viz_model.hub.headers import stored_tensors
-from viz_model.memory import refuse_what_cannot_fit
+from viz_model.memory_limits import refuse_what_cannot_fit
 from viz_model.model import Model
 
 __all__ = [

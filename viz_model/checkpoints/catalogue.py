@@ -9,9 +9,8 @@ from viz_model.checkpoints.files import TOKENIZER_FILE, read_config
 from viz_model.errors import CheckpointError
 from viz_model.fetching import OFFERS, read_source
 from viz_model.hub import facts
-from viz_model.hub.facts import HubConfig
 from viz_model.hub.headers import stored_tensors
-from viz_model.transformer import TransformerConfig
+from viz_model.transformer.facts import ModelFacts
 
 # The models that ship with the project, the one for a first visit first.
 BUNDLED = ("tiny-gpt", "tiny-bert", "tiny-llama", "tiny-seq2seq", "induction")
@@ -33,7 +32,7 @@ class Entry:
     name: str
     state: str
     folder: Path | None
-    config: TransformerConfig | HubConfig
+    config: ModelFacts
     parameters: int
     size: int
     has_tokenizer: bool
@@ -44,7 +43,7 @@ class Entry:
 
     @property
     def family(self) -> str:
-        return getattr(self.config, "family", None) or "Skeleton of this project"
+        return self.config.family
 
 
 def list_models(folder: Path, fetched: Path) -> list[Entry]:

@@ -21,7 +21,7 @@ from viz_model.fetching.hub import HUB_ID, fetch_from_hub
 from viz_model.fetching.offers import OFFERS
 from viz_model.fetching.process import ChildFailed, Progress, Watch, run
 from viz_model.fetching.wheel import fetch_package
-from viz_model.memory import refuse_without_room
+from viz_model.memory_limits import refuse_without_room
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE_FILE = "source.json"

@@ -11,7 +11,7 @@ from pathlib import Path
 from viz_model.errors import FetchError
 from viz_model.fetching.process import ChildFailed, Watch, run
 from viz_model.fetching.wheel import check_file
-from viz_model.memory import needed_bytes, refuse_without_room, total_bytes
+from viz_model.memory_limits import needed_bytes, refuse_without_room, total_bytes
 
 # ORG/NAME, or ORG/NAME/FILE.gguf for one file of a model that is kept in GGUF.
 _PART = r"[A-Za-z0-9_][\w.-]*"

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from viz_model.memory import available_bytes
+from viz_model.memory_limits import available_bytes
 from viz_model.transformer.attention import attention_weights, mix, raw_scores
 from viz_model.transformer.masks import named
 

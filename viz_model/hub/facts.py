@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from viz_model.errors import CheckpointError
-from viz_model.transformer.layout import Layout
+from viz_model.transformer.facts import ModelFacts
 
 CONFIG_FILE = "config.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "source.spm")
@@ -24,7 +24,10 @@ NAMES = {
     "d_ff": ("intermediate_size", "n_inner", "decoder_ffn_dim", "ffn_dim", "d_ff", "hidden_dim"),
     "vocab_size": ("vocab_size",),
     "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+    "n_experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
+    "n_chosen_experts": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"),
 }
+CAN_BE_0 = ("d_ff", "n_experts", "n_chosen_experts")
 ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation", "feed_forward_proj")
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh"}
 
@@ -36,17 +39,17 @@ A_TRIFLE = 10**8  # numbers that any computer has room for; a size may have no w
 
 
 @dataclass(frozen=True)
-class HubConfig(Layout):
+class HubConfig(ModelFacts):
     """Facts of a model of the transformers library, by the names of TransformerConfig; None where not known.
 
     family: the name of its model class, such as "Llama". norm_place: None where norms stand elsewhere than before or
     after each half (OLMo 2). activation: one of ours, or the library's name; "gated …" has a third matrix.
-    embedding_factor: what rows of tokens are multiplied with before positions are added; None where the stream begins
-    otherwise than with such a sum (OPT, whose rows are narrower than the stream). unembedding_factor: what the products
-    of the stream's end with the unembedding are multiplied with; None where logits are something else (BERT, Gemma 2).
+    embedding_factor is None for OPT, whose rows are narrower than the stream; unembedding_factor for BERT and Gemma 2.
     rotary_pairs: None also where the pairs turn otherwise than ours (scaled, or some only). checked: the largest
     difference between the logits under our attention and under the library's own for three tokens, when it was loaded.
     """
+
+    is_skeleton = False
 
     family: str
     layout: str
@@ -71,6 +74,7 @@ class HubConfig(Layout):
     rotary_base: float | None = None
     rotary_pairs: str | None = None
     has_unembedding: bool = True
+    expert_share: float = 1.0
     checked: float | None = None
 
 
@@ -131,7 +135,7 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     """The facts that a config.json says. `path` is named in errors."""
     architecture = _architecture(config)
     is_pair = bool(config.get("is_encoder_decoder"))
-    found = {fact: _first(config, names) for fact, names in NAMES.items()}
+    found = {fact: _said(config, NAMES[fact])[1] for fact in NAMES}
     found["n_encoder_layers"] = (found["n_encoder_layers"] or 0) if is_pair else 0
     _refuse_nonsense(config, path)
     missing = [NAMES[fact][0] for fact in ("n_layers", "n_heads", "d_model", "vocab_size") if not found[fact]]
@@ -141,13 +145,15 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     found["d_head"] = found["d_head"] or found["d_model"] // found["n_heads"]
     found["d_ff"] = found["d_ff"] or 4 * found["d_model"]  # GPT-2 and its kin leave it out
     found["context_length"] = found["context_length"] or LONGEST_WITHOUT_LIMIT
+    experts, chosen = found.pop("n_experts"), found.pop("n_chosen_experts")
     causal = architecture.endswith(("ForCausalLM", "LMHeadModel"))
-    activation = str(_first(config, ACTIVATION_NAMES) or "").removeprefix("gated-")
+    activation = str(_said(config, ACTIVATION_NAMES)[1] or "").removeprefix("gated-")
     return HubConfig(
         family=_family(architecture, config["model_type"]),
         layout="encoder-decoder" if is_pair else "decoder-only" if causal else "encoder-only",
         **found,
         activation=ACTIVATIONS.get(activation, activation) or None,
+        expert_share=chosen / experts if experts and chosen else 1.0,
     )
 
 
@@ -161,11 +167,11 @@ def _architecture(config: dict) -> str:
 def _refuse_nonsense(config: dict, path: Path) -> None:
     """A size that is no whole number, such as a list with one for each layer, is none that a page can count with."""
     for fact, names in NAMES.items():
-        can_be_none = fact == "d_ff" or (fact == "n_encoder_layers" and not config.get("is_encoder_decoder"))
-        name = next((name for name in names if config.get(name) is not None), None)
-        if name and (type(config[name]) is not int or config[name] < (0 if can_be_none else 1)):
+        can_be_none = fact in CAN_BE_0 or (fact == "n_encoder_layers" and not config.get("is_encoder_decoder"))
+        name, size = _said(config, names)
+        if size is not None and (type(size) is not int or size < (0 if can_be_none else 1)):
             raise CheckpointError(
-                f"{path} says that {name} is {str(config[name])[:40]!r}, but it must be a whole number"
+                f"{path} says that {name} is {str(size)[:40]!r}, but it must be a whole number"
                 f"{'' if can_be_none else ', at least 1'}. Restore the file; a model whose sizes differ from layer to "
                 "layer cannot be shown, choose another one."
             )
@@ -178,21 +184,21 @@ def refuse_beyond_weights(folder: Path, numbers: int, tensors: int) -> None:
     layers first: a thousand take seconds.
     """
     config, facts = read_config(folder), read_facts(folder)
+    sizes = vars(facts)
+
+    def refuse(fact: str, size: int, against: str) -> None:
+        name, _ = _said(config, NAMES[fact])
+        raise CheckpointError(
+            f"The config in {folder} says that {name} is {size:,}{against}. They are not of this config; restore it."
+        )
+
     for fact in ("n_layers", "n_encoder_layers"):
-        if getattr(facts, fact) > tensors:
-            name = next((name for name in NAMES[fact] if name in config), fact)
-            raise CheckpointError(
-                f"The config in {folder} says that {name} is {getattr(facts, fact):,}, but all its weights are "
-                f"{tensors:,} tensors, fewer than one a layer. They are not of this config; restore it."
-            )
+        if sizes[fact] > tensors:
+            refuse(fact, sizes[fact], f", but all its weights are {tensors:,} tensors, fewer than one a layer")
     for fact, width in (("vocab_size", 1), ("d_ff", 1), ("n_heads", facts.d_head), ("n_kv_heads", facts.d_head)):
-        asked = getattr(facts, fact) * width * facts.d_model
+        asked = sizes[fact] * width * facts.d_model
         if asked > max(numbers, A_TRIFLE):
-            name = next((name for name in NAMES[fact] if name in config), fact)
-            raise CheckpointError(
-                f"The config in {folder} says that {name} is {getattr(facts, fact):,}: at least {asked:,} "
-                f"numbers, but all its weights are {numbers:,}. They are not of this config; restore it."
-            )
+            refuse(fact, sizes[fact], f": at least {asked:,} numbers, but all its weights are {numbers:,}")
 
 
 def _family(architecture: str, model_type: str) -> str:
@@ -200,8 +206,10 @@ def _family(architecture: str, model_type: str) -> str:
     return re.sub(r"(For[A-Z]\w*|LMHeadModel|MTModel|EncoderModel|Model)$", "", architecture) or model_type
 
 
-def _first(config: dict, names: tuple[str, ...]):
-    return next((config[name] for name in names if config.get(name) is not None), None)
+def _said(config: dict, names: tuple[str, ...]) -> tuple[str, object]:
+    """Under which of these names a config says something, and what; the first name and None where it is silent."""
+    name = next((name for name in names if config.get(name) is not None), names[0])
+    return name, config.get(name)
 
 
 @lru_cache(maxsize=8)  # a header with 50,000 tokens takes seconds

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from viz_model.hub.host import HubTransformer
-from viz_model.hub.interface import Call
+from viz_model.hub.interface import AttentionCall
 from viz_model.hub.recording import Event
 from viz_model.transformer.hooks import site
 from viz_model.transformer.positions import rotary_angles, rotate
@@ -16,14 +16,14 @@ EXACT = 1e-4
 
 
 @dataclass(frozen=True)
-class Reading:
+class HeadAxes:
     """How the numbers of some heads lie in what a module gives: `take` them as (B,heads,T,D), `put` them back."""
 
     take: Callable[[Tensor], Tensor]
     put: Callable[[Tensor, Tensor], Tensor]
 
 
-def install(name: str, events: list[Event], call: Call) -> None:
+def install(name: str, events: list[Event], call: AttentionCall) -> None:
     """Offer q_pre and k_pre of an attention, if some module gives them: before the product, after no rotation.
 
     Rotation by position 0 is none, and no rotation changes a length. So what equals the query at position 0, has its
@@ -37,7 +37,7 @@ def install(name: str, events: list[Event], call: Call) -> None:
                 break
 
 
-def facts(host: HubTransformer, calls: list[tuple[int, Call]]) -> dict:
+def facts(host: HubTransformer, calls: list[tuple[int, AttentionCall]]) -> dict:
     """Position, base and pairs of the rotation, if there is one; pairs only if ours turns the same way."""
     config = host.model.config.get_text_config()
     said = getattr(config, "rope_parameters", None) or {}
@@ -54,7 +54,7 @@ def facts(host: HubTransformer, calls: list[tuple[int, Call]]) -> dict:
     return found
 
 
-def _candidates(events: list[Event], letter: str, call: Call):
+def _candidates(events: list[Event], letter: str, call: AttentionCall):
     """Every way to read H (or G) heads of D numbers out of what a module before the product gave, the last first."""
     (heads, length, width), groups = call.query.shape[1:], call.key.shape[1]
     own = heads if letter == "q" else groups
@@ -65,9 +65,9 @@ def _candidates(events: list[Event], letter: str, call: Call):
         if event.kind != "out" or event.key != 0:
             continue
         if shape == (own, length, width):
-            yield event, Reading(lambda x: x, lambda x, new: new)
+            yield event, HeadAxes(lambda x: x, lambda x, new: new)
         if shape == (length, own, width):
-            yield event, Reading(lambda x: x.transpose(1, 2), lambda x, new: new.transpose(1, 2))
+            yield event, HeadAxes(lambda x: x.transpose(1, 2), lambda x, new: new.transpose(1, 2))
         if shape == (length, own * width):
             yield event, _slice(own, width, 0)
         if shape == (length, whole):
@@ -76,17 +76,17 @@ def _candidates(events: list[Event], letter: str, call: Call):
                 yield event, _interleaved(heads, width, 0 if letter == "q" else width)
 
 
-def _slice(heads: int, width: int, start: int) -> Reading:
+def _slice(heads: int, width: int, start: int) -> HeadAxes:
     """Heads side by side, from a place on: (B,T,…) -> (B,heads,T,D)."""
     end = start + heads * width
 
     def put(x: Tensor, new: Tensor) -> Tensor:
         return torch.cat((x[..., :start], new.transpose(1, 2).flatten(-2), x[..., end:]), -1)
 
-    return Reading(lambda x: x[..., start:end].unflatten(-1, (heads, width)).transpose(1, 2), put)
+    return HeadAxes(lambda x: x[..., start:end].unflatten(-1, (heads, width)).transpose(1, 2), put)
 
 
-def _interleaved(heads: int, width: int, start: int) -> Reading:
+def _interleaved(heads: int, width: int, start: int) -> HeadAxes:
     """Query, key and value of each head side by side (GPT-NeoX): (B,T,H·3D) -> (B,H,T,D)."""
 
     def by_head(x: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def _interleaved(heads: int, width: int, start: int) -> Reading:
         after = parts[..., start + width :]
         return torch.cat((parts[..., :start], new.transpose(1, 2), after), -1).flatten(-2)
 
-    return Reading(lambda x: by_head(x)[..., start : start + width].transpose(1, 2), put)
+    return HeadAxes(lambda x: by_head(x)[..., start : start + width].transpose(1, 2), put)
 
 
 def _is_unturned(before: Tensor, turned: Tensor) -> bool:
@@ -109,7 +109,7 @@ def _is_unturned(before: Tensor, turned: Tensor) -> bool:
     )
 
 
-def _offer(name: str, event: Event, reading: Reading) -> None:
+def _offer(name: str, event: Event, reading: HeadAxes) -> None:
     def hook(module, arguments, result):
         before = reading.take(result)
         changed = site(name, before)

@@ -18,21 +18,21 @@ from viz_model.transformer.hooks import site
 
 
 @dataclass
-class Found:
+class BlockSites:
     """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None)."""
 
     sites: dict[str, Event] = field(default_factory=dict)
     norm_place: str | None = None
 
 
-def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequence[str]) -> Found:
+def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequence[str]) -> BlockSites:
     """The sites of a block. events: of the block, its own input first and its output last.
 
     attentions: how many events were over when each attention was called; names: of these, ("attn",) or
     ("attn", "cross").
     """
     block_in, block_out = events[0], events[-1]
-    found = Found({"resid_pre": block_in, "resid_post": block_out})
+    found = BlockSites({"resid_pre": block_in, "resid_post": block_out})
     stream, started = block_in.tensor, 1
     norms = {"attn": "norm1", "cross": "norm_cross"}
     after = ("resid_self", "resid_mid")[-len(names) :]
@@ -59,7 +59,7 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
     return found
 
 
-def _find_feed_forward(found: Found, events, block_out: Event, stream: Tensor, parallel: Tensor | None) -> None:
+def _find_feed_forward(found: BlockSites, events, block_out: Event, stream: Tensor, parallel: Tensor | None) -> None:
     """The second half: the block's end is stream + feed-forward out (+ attention out, where that runs beside it)."""
     norm = found.sites.get("norm1")
     before = _norm_reading([event for event in events if norm is None or event.module is not norm.module], stream)

@@ -1,5 +1,6 @@
 """What the weights of a folder are, by the headers of its safetensors files; nothing is loaded for it."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,22 +9,37 @@ from safetensors import SafetensorError, safe_open
 from viz_model.errors import CheckpointError
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """One tensor in a file. kind: of its numbers, as the format names it, such as "F32"."""
 
     kind: str
     shape: tuple[int, ...]
 
 
-def stored_tensors(folder: Path) -> dict[str, Stored]:
+def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """The tensors of all files by name. Raises CheckpointError when a file is damaged or cut off."""
-    found = {}
-    for path in folder.glob("*.safetensors"):
+    files = sorted(folder.glob("*.safetensors"))
+    return dict(_read_headers(tuple((path, *_version(path)) for path in files)))
+
+
+@lru_cache(maxsize=64)  # loading a model asks four times, and the catalogue asks of every folder
+def _read_headers(versions: tuple[tuple[Path, int, int], ...]) -> tuple[tuple[str, StoredTensor], ...]:
+    found = []
+    for path, *_ in versions:
         try:
             with safe_open(path, "pt") as weights:  # reads the header only, and compares it with the file's length
                 for name in weights.keys():  # noqa: SIM118, it is no mapping
                     part = weights.get_slice(name)
-                    found[name] = Stored(part.get_dtype(), tuple(part.get_shape()))
+                    found.append((name, StoredTensor(part.get_dtype(), tuple(part.get_shape()))))
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"The weights file {path} is damaged or cut off ({error}).") from error
-    return found
+    return tuple(found)
+
+
+def _version(path: Path) -> tuple[int, int]:
+    """When the file was written, and its length: a header is read again where one of them is another."""
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise CheckpointError(f"The weights file {path} cannot be read ({error}).") from error
+    return about.st_mtime_ns, about.st_size

@@ -17,9 +17,8 @@ from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import site
+from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_source
 from viz_model.transformer.sharing import sharing_copy
-
-Masks = Tensor | Mapping[str, Tensor | None] | None
 
 # The end of a stream that the code behind a stack shall go on from, instead of a pass through the stack.
 _given_end: ContextVar[Tensor | None] = ContextVar("viz_model.hub.host", default=None)
@@ -33,7 +32,7 @@ class _GivenEnd(BaseModelOutputWithPastAndCrossAttentions):
             raise AttributeError(name)
 
 
-class HubTransformer:
+class HubTransformer(ToLogits):
     """Runs a model of the library; its attention is ours, and its hook sites are named as ours.
 
     Shared by all threads: what changes with a pass lives in ContextVars.
@@ -47,38 +46,28 @@ class HubTransformer:
         self.config: HubConfig | None = None
         self.equations: dict[str, Equation] = {}
         self.value_width = 0
+        self.source_modules: frozenset[str] = frozenset()
         self._takes_positions = "position_ids" in inspect.signature(self.stack.forward).parameters
         for stack in {self.stack, model.get_decoder()} - {model}:  # a head may ask the inner one of the two (OPT)
             if isinstance(stack, PreTrainedModel):
                 _give_what_is_given(stack)
 
+    @property
+    def network(self) -> nn.Module:
+        return self.model
+
+    @property
+    def head_modules(self) -> frozenset[str]:
+        """What the model's own code has behind its stacks."""
+        stacks = {self.stack, self.encoder} - {None}
+        inside = {id(module) for stack in stacks for module in stack.modules()}
+        return frozenset(name for name, module in self.model.named_modules() if id(module) not in inside)
+
     def equation(self, attention: str) -> Equation:
         """What of the equation is the same for all heads of an attention, by the name of its hook sites."""
         return self.equations[attention]
 
-    def __call__(
-        self,
-        ids: Tensor,
-        *,
-        source: Tensor | None = None,
-        mask: Masks = None,
-        padding: Tensor | None = None,
-        source_padding: Tensor | None = None,
-        cache: KVCache | None = None,
-        logits: str = "last",
-    ) -> Tensor:
-        """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V).
-
-        mask, source, cache as in `hidden`. Of a model without an unembedding, the end of its stream instead.
-        """
-        given = {"mask": mask, "padding": padding, "cache": cache}
-        if self.is_pair:
-            given |= {"source": source, "source_padding": source_padding}
-        hidden = self.hidden(ids, **given)
-        if logits == "last":
-            last = -1 if padding is None else masks.last_real(~padding)
-            hidden = hidden[torch.arange(len(ids)), last]  # (B,T,C) -> (B,C)
-        return site("logits", self.unembed(hidden)) if self.config.has_unembedding else hidden
+    __call__ = ToLogits.forward
 
     def hidden(
         self,
@@ -133,10 +122,6 @@ class HubTransformer:
             _given_end.reset(token)
         return logits.reshape(*hidden.shape[:-1], -1)
 
-    def n_parameters(self) -> int:
-        """How many numbers were learned (tied matrices counted once)."""
-        return sum(parameter.numel() for parameter in self.model.parameters())
-
     def sharing_copy(self) -> "HubTransformer":
         """The same with modules of its own, which share every parameter and buffer with these."""
         model = sharing_copy(self.model)
@@ -179,19 +164,12 @@ class HubTransformer:
             # Keys and values of the source are in the cache; of this only the length is asked.
             memory = torch.zeros(cache.view().keys.shape[1], cache.source_length, self.config.d_model)
             return {"encoder_hidden_states": memory, "encoder_attention_mask": real}
-        if source is None:
-            raise VizError("An encoder-decoder reads a source: give the ids of one.")
-        if cache is not None and cache.source_length != source.shape[1]:
-            raise VizError(
-                f"The cache was made for a source of {cache.source_length:,} tokens, and this one has "
-                f"{source.shape[1]:,}. Make another one."
-            )
+        refuse_source(source, cache)
         memory = site("encoder.final_norm", self.encoder(input_ids=source, attention_mask=real)[0])
         return {"encoder_hidden_states": memory, "encoder_attention_mask": real}
 
     def _refuse_cache(self, cache: KVCache, ids: Tensor, padding: Tensor | None) -> None:
-        if self.config.layout == "encoder-only":
-            raise VizError("A cache serves causal models only: here the tokens before change with each new one.")
+        refuse_cache(self.config, cache, ids.shape[-1])
         if self.value_width != self.config.d_head:
             raise VizError(
                 f"Its keys and values differ in width ({self.config.d_head} and {self.value_width} numbers a head), "
@@ -199,7 +177,6 @@ class HubTransformer:
             )
         if padding is not None:
             raise VizError("A cache is filled by passes without padding.")
-        cache.refuse_overflow(ids.shape[-1])
 
 
 def _give_what_is_given(stack: nn.Module) -> None:

@@ -25,15 +25,25 @@ HARMLESS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class AttentionPlace:
     """Which attention a module is: its part, and what its hook sites begin with."""
 
-    part: str
-    name: str
+    part: str = ""
+    name: str = ""
+
+
+def give_place(module: nn.Module, place: AttentionPlace) -> None:
+    """Once, when the model is loaded. It is kept on the module: nothing else of ours comes with a call of it."""
+    module.viz_place = place
+
+
+def place_of(module: nn.Module) -> AttentionPlace | None:
+    """Which attention it is; None for a module that is none, or was not met in the first pass."""
+    return getattr(module, "viz_place", None)
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class AttentionCall:
     """One call of an attention layer, as the first pass of a model met it.
 
     unturned: query ("q") and key ("k") before their rotation, where they were found.
@@ -54,7 +64,7 @@ class _Pass:
     """What one pass changes."""
 
     masks: Mapping[str, Tensor] = field(default_factory=dict)
-    met: Callable[[Call], None] | None = None
+    met: Callable[[AttentionCall], None] | None = None
 
 
 _AS_IT_IS = _Pass()
@@ -72,7 +82,7 @@ def with_masks(masks: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def telling(met: Callable[[Call], None]) -> Iterator[None]:
+def telling(met: Callable[[AttentionCall], None]) -> Iterator[None]:
     """Within it, `met` is told of every call of an attention layer in this thread."""
     token = _running.set(replace(_running.get(), met=met))
     try:
@@ -115,7 +125,7 @@ def attention(
     Raises VizError, which names it, for what is asked for and would change the equation in a way we do not know.
     """
     _refuse_unknown(module, attention_mask, dropout, others)
-    run, place = _running.get(), getattr(module, "viz_place", Place("", ""))
+    run, place = _running.get(), place_of(module) or AttentionPlace()
     equation = Equation(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
     mask = run.masks.get(place.part, attention_mask)
     if mask is None:
@@ -123,7 +133,7 @@ def attention(
     if position_bias is not None and not position_bias.any():
         position_bias = None  # T5 adds zeros in cross-attention
     if run.met is not None:
-        run.met(Call(module, equation, query, key, value, mask, position_bias is not None))
+        run.met(AttentionCall(module, equation, query, key, value, mask, position_bias is not None))
     mixed = attend(
         query,
         key,

@@ -11,7 +11,7 @@ from transformers.models.auto import modeling_auto
 
 from viz_model.errors import CheckpointError
 from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts
-from viz_model.hub.headers import Stored, stored_tensors
+from viz_model.hub.headers import StoredTensor, stored_tensors
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.interface import NAME, register
 from viz_model.hub.prepare import prepare
@@ -173,7 +173,7 @@ def _refuse_larger(model_class: type[PreTrainedModel], config: PreTrainedConfig,
             raise _of_another_shape(name, folder, shape, wanted)
 
 
-def _stands_in(stored: dict[str, Stored], folder: Path) -> bool:
+def _stands_in(stored: dict[str, StoredTensor], folder: Path) -> bool:
     """Whether the sizes that a config says are those of stored tensors, and no number in it is larger than all."""
     facts, sizes = read_facts(folder), {size for _, shape in stored.values() for size in shape}
     heads = facts.d_head * facts.n_heads, facts.d_head * facts.n_kv_heads

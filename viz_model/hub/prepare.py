@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from viz_model.errors import CheckpointError, VizError
 from viz_model.hub import find_rotation
 from viz_model.hub.facts import HubConfig
-from viz_model.hub.find_sites import Found, find_sites, install
+from viz_model.hub.find_sites import BlockSites, find_sites, install
 from viz_model.hub.host import HubTransformer
-from viz_model.hub.interface import NAME, Call, Place, telling
-from viz_model.hub.recording import Event, recording
+from viz_model.hub.interface import NAME, AttentionCall, AttentionPlace, give_place, place_of, telling
+from viz_model.hub.recording import Event, has_bias, recording
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -24,10 +24,10 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
     Raises CheckpointError, which says what was found, for a model whose attention is not all ours to see.
     """
     family, inputs = facts.family, _inputs(host, facts)
-    calls: list[tuple[int, Call]] = []
+    calls: list[tuple[int, AttentionCall]] = []
     with torch.inference_mode(), recording(host.model) as events:
 
-        def met(call: Call) -> None:
+        def met(call: AttentionCall) -> None:
             calls.append((len(events), call))
 
         try:
@@ -40,7 +40,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
                 f"{family} cannot be shown: it did not run with our attention in it ({type(error).__name__}: {error})."
             ) from error
     modules = {id(module): name for name, module in host.model.named_modules()}
-    blocks = _place(host, family, [call for _, call in calls], modules)
+    blocks = _place(host, facts, [call for _, call in calls], modules)
     first = calls[0][1]
     facts = replace(
         facts,
@@ -55,6 +55,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
     found = [_install_block(facts, part, layer, block, events, calls)
              for part in blocks if part != "cross" for layer, block in enumerate(blocks[part])]  # fmt: skip
     host.config, host.value_width = facts, first.value.shape[-1]
+    host.source_modules = _source_modules(host, events)
     host.config = replace(
         facts,
         **_facts_of_pass(host, inputs, events, calls, found),
@@ -73,8 +74,11 @@ def _inputs(host: HubTransformer, facts: HubConfig) -> dict[str, Tensor]:
     return given | {"source": torch.tensor([ids])} if host.is_pair else given
 
 
-def _place(host: HubTransformer, family: str, calls: list[Call], modules: dict[int, str]) -> dict[str, list]:
-    """Give every attention its place, and the blocks of each part, by layer."""
+def _place(
+    host: HubTransformer, facts: HubConfig, calls: list[AttentionCall], modules: dict[int, str]
+) -> dict[str, list]:
+    """Give every attention its place; gives the blocks of each part, by layer."""
+    family = facts.family
     if not calls:
         raise CheckpointError(
             f"{family} cannot be shown: it computes its attention by itself, and never asks the transformers library "
@@ -86,7 +90,7 @@ def _place(host: HubTransformer, family: str, calls: list[Call], modules: dict[i
         name = modules[id(call.module)]
         part, (layers, layer) = _part(host, call), _block_of(host.model, name, family)
         met = blocks.setdefault(part, [])
-        if hasattr(call.module, "viz_place") or layer != len(met):
+        if place_of(call.module) or layer != len(met):
             raise CheckpointError(
                 f"{family} cannot be shown: its attention {name} was called where layer {len(met)} of {len(layers)} "
                 "was expected. Each layer must have an attention of its own, which is called once."
@@ -99,9 +103,8 @@ def _place(host: HubTransformer, family: str, calls: list[Call], modules: dict[i
             raise CheckpointError(f"{family} cannot be shown: it stayed in training mode.")
         met.append(layers[layer])
         expected[part] = len(layers)
-        prefix = "" if part == "self" else "encoder." if part == "encoder" else "decoder."
-        ours = f"{prefix}blocks.{layer}.{'cross' if part == 'cross' else 'attn'}"
-        call.module.viz_place = Place(part, ours)
+        ours = facts.attention_name(part, layer)
+        give_place(call.module, AttentionPlace(part, ours))
         host.equations[ours] = call.equation
     for part, met in blocks.items():
         if len(met) != expected[part]:
@@ -112,7 +115,7 @@ def _place(host: HubTransformer, family: str, calls: list[Call], modules: dict[i
     return blocks
 
 
-def _part(host: HubTransformer, call: Call) -> str:
+def _part(host: HubTransformer, call: AttentionCall) -> str:
     """The module's place in the model says it; cross-attention reads as many keys as the source has tokens."""
     if not host.is_pair:
         return "self"
@@ -130,14 +133,23 @@ def _block_of(model: nn.Module, name: str, family: str) -> tuple[nn.ModuleList, 
     raise CheckpointError(f"{family} cannot be shown: its attention {name} is in no list of layers.")
 
 
-def _layout(host: HubTransformer, first: Call) -> str:
+def _source_modules(host: HubTransformer, events: list[Event]) -> frozenset[str]:
+    """The encoder, and what else met as many tokens as the source has: keys and values of cross-attention."""
+    if not host.is_pair:
+        return frozenset()
+    encoder = {id(module) for module in host.encoder.modules()}
+    inside = {name for name, module in host.model.named_modules() if id(module) in encoder}
+    return frozenset(inside | {event.name for event in events if event.is_leaf and event.tokens == FROM_SOURCE})
+
+
+def _layout(host: HubTransformer, first: AttentionCall) -> str:
     if host.is_pair:
         return "encoder-decoder"
     sees_later = first.mask.expand(1, 1, READ, READ)[0, 0].triu(1).any()
     return "encoder-only" if sees_later else "decoder-only"
 
 
-def _install_block(facts: HubConfig, part: str, layer: int, block: nn.Module, events, calls) -> Found:
+def _install_block(facts: HubConfig, part: str, layer: int, block: nn.Module, events, calls) -> BlockSites:
     """Find and install the sites of one block."""
     name = facts.block_name(part, layer)
     start, end = _span(events, block)
@@ -159,10 +171,23 @@ def _span(events: list[Event], block: nn.Module) -> tuple[int, int]:
     return own[0], own[-1]
 
 
-def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, found: list[Found]) -> dict:
+def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, found: list[BlockSites]) -> dict:
     """What only the pass tells: kinds of norm and position, widths, biases."""
-    sites, config, at = found[-1].sites, host.config, calls[0][0]
-    facts = {"norm_place": found[-1].norm_place} | find_rotation.facts(host, calls)
+    first = calls[0][0]  # so many events were over when the first attention was called
+    before = [event for event in events[:first] if event.kind == "out"]
+    positions = [event for event in before if _is_position_table(event)]
+    return {
+        "norm_place": found[-1].norm_place,
+        **_facts_of_block(host.config, found[-1].sites),
+        **find_rotation.facts(host, calls),
+        **_facts_of_positions(host.config, positions, has_bias=any(call.has_bias for _, call in calls)),
+        **_facts_of_embedding(host, inputs, events, before, positions, found[0].sites["resid_pre"].tensor),
+    }
+
+
+def _facts_of_block(config: HubConfig, sites: dict[str, Event]) -> dict:
+    """The kind of norm, F, the activation, whether there are biases; what has no site is left as the config says."""
+    facts = {}
     if "norm1" in sites:
         facts["norm"] = _kind_of_norm(sites["norm1"])
     if "ffn.hidden" in sites:
@@ -171,27 +196,40 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
     if matrices == 3 and config.activation:
         facts["activation"] = "swiglu" if config.activation == "silu" else f"gated {config.activation}"
     if "attn.out" in sites:
-        facts["bias"] = getattr(sites["attn.out"].module, "bias", None) is not None
-    before = [event for event in events[:at] if event.kind == "out"]
-    positions = [event for event in before if _is_position_table(event)]
-    if any(call.has_bias for _, call in calls):
-        facts["position"] = "relative"
-    elif positions:
-        table = positions[0].module
-        facts["position"] = "sinusoidal" if "Sinusoidal" in type(table).__name__ else "learned"
-        unused = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa begins behind its padding token
-        facts["context_length"] = min(config.context_length, table.num_embeddings - unused)
-    entering = found[0].sites["resid_pre"].tensor
-    norm = next((event for event in before if event.is_norm and torch.equal(event.tensor, entering)), None)
-    facts["embedding_norm"] = norm is not None
+        facts["bias"] = has_bias(sites["attn.out"].module)
+    return facts
+
+
+def _facts_of_positions(config: HubConfig, tables: list[Event], *, has_bias: bool) -> dict:
+    """Where positions enter, if not by a rotation: a bias of the scores, or a table before the first attention."""
+    if has_bias:
+        return {"position": "relative"}
+    if not tables:
+        return {}
+    table = tables[0].module
+    unused = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa begins behind its padding token
+    return {
+        "position": "sinusoidal" if "Sinusoidal" in type(table).__name__ else "learned",
+        "context_length": min(config.context_length, table.num_embeddings - unused),
+    }
+
+
+def _facts_of_embedding(
+    host: HubTransformer, inputs, events: list[Event], before: list[Event], positions: list[Event], entering: Tensor
+) -> dict:
+    """What the stream begins with; and the sites of what is added up there, where each can be told apart.
+
+    before: what modules gave before the first attention; positions: of these, rows of positions; entering: the stream
+    that the first block reads.
+    """
     tokens, end = host.model.get_input_embeddings(), host.model.get_output_embeddings()
-    facts["tied_unembedding"] = end is not None and end.weight is tokens.weight
+    norm = next((event for event in before if event.is_norm and torch.equal(event.tensor, entering)), None)
     if norm is not None:
         entering = next(event.tensor for event in events if event.kind == "in" and event.module is norm.module)
     rows = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)
-    others = [event for event in before if isinstance(event.module, nn.Embedding) and event not in positions]
-    others = [event for event in others if event.module.weight is not tokens.weight]
-    facts["embedding_factor"], added = _embedding(entering, rows, positions[:1], others)
+    tables = [event for event in before if isinstance(event.module, nn.Embedding) and event not in positions]
+    others = [event for event in tables if event.module.weight is not tokens.weight]
+    factor, added = _embedding(entering, rows, positions[:1], others)
     read = [event for event in before if event.module is tokens]
     if len(read) == 1 and not host.is_pair:  # a pair may share the table, and then one name were met twice
         if torch.equal(read[0].tensor, rows):  # Gemma's table gives rows that are multiplied already
@@ -200,7 +238,11 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
             install("embed.positions", event)
         for event in added:
             install("embed.segments", event)
-    return facts
+    return {
+        "embedding_norm": norm is not None,
+        "embedding_factor": factor,
+        "tied_unembedding": end is not None and end.weight is tokens.weight,
+    }
 
 
 def _embedding(summed: Tensor, tokens: Tensor, positions: list[Event], others: list[Event]):
@@ -223,9 +265,9 @@ def _unembedding_factor(host: HubTransformer, end: Tensor) -> float | None:
     layer = host.model.get_output_embeddings()
     if not host.config.has_unembedding or layer is None or layer.weight.shape[-1] != end.shape[-1]:
         return None
-    logits, bias = host.unembed(end), getattr(layer, "bias", None)
+    logits = host.unembed(end)
     products = nn.functional.linear(end, layer.weight)
-    rest = logits if bias is None else logits - bias
+    rest = logits - layer.bias if has_bias(layer) else logits
     factor = ((rest * products).sum() / (products * products).sum()).item()
     return factor if torch.allclose(rest, factor * products, atol=1e-5 * logits.abs().max().item()) else None
 
@@ -239,7 +281,7 @@ def _kind_of_norm(norm: Event) -> str:
 
 def _feed_forward_numbers(block: nn.Module) -> int:
     """How many numbers are in the matrices of a block that are not in its attention."""
-    of_attention = [child for child in block.children() if any(hasattr(one, "viz_place") for one in child.modules())]
+    of_attention = [child for child in block.children() if any(place_of(one) for one in child.modules())]
     others = (child for child in block.children() if child not in of_attention)
     return sum(numbers.numel() for child in others for numbers in child.parameters() if numbers.dim() == 2)
 

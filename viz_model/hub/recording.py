@@ -18,6 +18,11 @@ class Event:
     tensor: Tensor
 
     @property
+    def tokens(self) -> int:
+        """How many tokens it is of: T of (…,T,C)."""
+        return self.tensor.shape[-2] if self.tensor.dim() > 1 else 0
+
+    @property
     def is_leaf(self) -> bool:
         return next(self.module.children(), None) is None
 
@@ -27,8 +32,13 @@ class Event:
 
     @property
     def is_linear(self) -> bool:
-        weight = getattr(self.module, "weight", None)
-        return self.is_leaf and isinstance(weight, Tensor) and weight.dim() == 2
+        weight = dict(self.module.named_parameters(recurse=False)).get("weight")
+        return self.is_leaf and weight is not None and weight.dim() == 2
+
+
+def has_bias(module: nn.Module) -> bool:
+    """Whether a bias was learned in this very module."""
+    return "bias" in dict(module.named_parameters(recurse=False))
 
 
 @contextmanager

@@ -51,10 +51,9 @@ def compare_guesses(first: Tensor, second: Tensor, right: int, count: int = 6) -
 
 def with_blank(model: Model, ids: Sequence[int], position: int) -> tuple[int, ...]:
     """The ids with the mask token at `position`. Raises PromptError for a model without one."""
-    mask = getattr(model.tokenizer, "mask", None)
-    if mask is None:
+    if model.mask_token is None:
         raise PromptError(f"{model.name} has no mask token, so no word can be left out. Choose a masked-token model.")
-    return with_token(tuple(ids), position, mask)
+    return with_token(tuple(ids), position, model.mask_token)
 
 
 @torch.inference_mode()

@@ -12,7 +12,7 @@ from torch import Tensor
 from viz_model.errors import VizError
 from viz_model.model import Model
 from viz_model.model.trace import Trace
-from viz_model.transformer import TransformerConfig, make_transformer
+from viz_model.transformer import make_transformer
 
 HALVES = {"resid_self": "self-attention", "resid_mid": "attention", "resid_post": "feed-forward"}
 
@@ -46,7 +46,7 @@ def with_norms_placed(model: Model, place: str) -> Model:
     Going from pre to post, the norm at the end of the stream falls away, for the last block ends with one. Raises
     VizError where there are no weights for such a model: one of another host, or from post to pre.
     """
-    if not isinstance(model.config, TransformerConfig) or (model.config.norm_place, place) == ("post", "pre"):
+    if not model.config.is_skeleton or (model.config.norm_place, place) == ("post", "pre"):
         raise VizError(f"{model.name} cannot be run with its norms placed elsewhere: it has no weights for that.")
     moved = make_transformer(replace(model.config, norm_place=place))
     wanted = moved.state_dict()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from viz_model.errors import PromptError
 from viz_model.model import Model
+from viz_model.model.prompts import empty_prompt
 
 SIDES = ("right", "left")
 
@@ -37,7 +38,7 @@ def padded_batch(model: Model, prompts: Sequence[str], side: str = "right") -> P
         raise PromptError("A batch needs two prompts. Type a second one.")
     for number, prompt in enumerate(prompts, 1):
         if not prompt:
-            raise PromptError(f"Prompt {number} of the batch is empty. Type at least one character.")
+            raise empty_prompt(f"Prompt {number} of the batch")
     rows = [model.encode(prompt) for prompt in prompts]
     longest = max(map(len, rows))
     ids = torch.full((len(rows), longest), model.end_token or 0)  # any token: nobody reads it

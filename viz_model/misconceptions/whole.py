@@ -9,7 +9,6 @@ from viz_model.errors import EditError
 from viz_model.model import Model
 from viz_model.positions.schemes import under_scheme
 from viz_model.training.loss import Loss, loss
-from viz_model.transformer import TransformerConfig
 from viz_model.transformer.hooks import Edit, capture, edit
 
 PARTS = ("attention", "feed-forward", "positions", "residuals", "norms")
@@ -28,7 +27,7 @@ def switchable(model: Model) -> dict[str, str]:
     if config.d_ff == 0:
         reasons["feed-forward"] = "This model has no feed-forward half."
     added = any(site.endswith("embed.positions") for site in sites)
-    reasons["positions"] = "" if added or isinstance(config, TransformerConfig) else unseen
+    reasons["positions"] = "" if added or config.is_skeleton else unseen
     if config.position == "none":
         reasons["positions"] = "This model has no positions."
     halves = all(found[part] for part in found if not (part == "feed-forward" and config.d_ff == 0))
@@ -55,7 +54,7 @@ def loss_without(model: Model, rows: Tensor, parts: Collection[str], source: Ten
     """
     sites = _sites(model)
     functions = _edits(parts, sites)
-    if "positions" in parts and isinstance(model.config, TransformerConfig):
+    if "positions" in parts and model.config.is_skeleton:
         model = under_scheme(model, "none")
     elif "positions" in parts:
         functions |= {site: torch.zeros_like for site in sites if site.endswith("embed.positions")}

@@ -6,20 +6,16 @@ With a cache a step reads one token; without one it reads everything again.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from viz_model.errors import PromptError, VizError
+from viz_model.model.prompts import PromptReader
 from viz_model.model.sampling import Sampled, Sampling
-from viz_model.shapes import costs
 from viz_model.transformer.attention import attention_weights, raw_scores
 from viz_model.transformer.cache import CacheView, KVCache
 from viz_model.transformer.hooks import capture
-
-if TYPE_CHECKING:
-    from viz_model.model import Model
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class Step:
     seconds_uncached: float | None
     largest_difference: float | None
     cache: CacheView | None = field(repr=False)
-    model: "Model" = field(repr=False)
+    model: PromptReader = field(repr=False)
     found: Mapping[str, Tensor] = field(repr=False)
 
     @property
@@ -129,25 +125,9 @@ class Step:
         config = self.model.config
         return config.attention_name("cross" if part == "cross" else config.self_part, layer)
 
-    @property
-    def flops_cached(self) -> int:
-        """Of this pass by formula: the new tokens only, and at first the source."""
-        encoded = self.number > 0
-        return costs.flops(self.model.config, self.queries, self.read, source=len(self.source), encoded=encoded)
-
-    @property
-    def flops_uncached(self) -> int:
-        """Of a pass that reads everything again, by formula."""
-        return costs.flops(self.model.config, self.read, self.read, source=len(self.source))
-
-    @property
-    def cache_bytes(self) -> int:
-        """2·L·G·D·S·bytes, to hold beside `cache.nbytes`, which is measured; 4 bytes a number."""
-        return costs.cache_bytes(self.model.config, self.read + len(self.source))
-
 
 def generate(
-    model: "Model",
+    model: PromptReader,
     prompt: str | Sequence[int],
     max_new_tokens: int = 20,
     temperature: float = 1.0,

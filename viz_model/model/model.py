@@ -1,21 +1,17 @@
 """Model: the one face that the pages know: name, facts, tokenizer, trace, generate."""
 
-import operator
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
-from viz_model.errors import MaskError, PromptError
+from viz_model.errors import MaskError
+from viz_model.memory_limits import STORED_WEIGHTS_BYTES
 from viz_model.model.generation import Step, generate
-from viz_model.model.tokenizer import Tokenizer
+from viz_model.model.prompts import Prompt, PromptReader
 from viz_model.model.trace import Tokens, Trace
-from viz_model.transformer import EncoderDecoder, Transformer, TransformerConfig, masks
+from viz_model.transformer import masks
 from viz_model.transformer.hooks import capture, unwatched
-
-# Weights of all heads up to this size are kept as they were computed; above, heads are derived one by one.
-STORED_WEIGHTS_BYTES = 64 * 1024**2
 
 ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask")
 HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights", "*.mixed")
@@ -24,86 +20,15 @@ HELD_WHERE_PRESENT_WHEN_SMALL = ("*.attn.out", "*.cross.out", "*.capped")
 
 MOST_WRITTEN = 64  # tokens, when an encoder-decoder is asked what it writes itself
 
-Prompt = str | Sequence[int]
 Mask = str | Tensor | None
 
 
-class Model:
-    """A Transformer with its tokenizer. Shared by all threads: nothing in it changes after loading."""
-
-    def __init__(
-        self,
-        name: str,
-        transformer: Transformer | EncoderDecoder,
-        tokenizer: Tokenizer | None = None,
-        measured_heads: dict | None = None,
-        examples: dict[str, str] | None = None,
-    ):
-        self.name, self.transformer, self.tokenizer = name, transformer, tokenizer
-        self.measured_heads = measured_heads or {}
-        self.examples = examples or {}  # prompts of its own kind, by what they are called
-        self.stored_as = "float32"  # the precision of its weights on disk; computed is in float32
+class Model(PromptReader):
+    """What pages and notebooks work with: a model that reads prompts, traces them, and goes on writing."""
 
     def __repr__(self) -> str:
         heads = f"{self.config.n_layers} layers × {self.config.n_heads} heads"
         return f"<{type(self).__name__} {self.name}: {self.config.layout}, {heads}>"
-
-    @property
-    def config(self) -> TransformerConfig:
-        return self.transformer.config
-
-    @property
-    def has_source(self) -> bool:
-        """Whether a prompt is the source of an encoder-decoder, which then writes a text of its own."""
-        return self.config.layout == "encoder-decoder"
-
-    @property
-    def end_token(self) -> int | None:
-        """The id that says a text is at its end; None where no token does."""
-        return None if self.tokenizer is None else self.tokenizer.end_of_text
-
-    @property
-    def end_tokens(self) -> frozenset[int]:
-        """Every id that says so; some models have several."""
-        return frozenset() if self.end_token is None else frozenset({self.end_token})
-
-    @property
-    def start_token(self) -> int:
-        """The id that the decoder of an encoder-decoder reads first: the end of the text before, or the last id."""
-        return self.config.vocab_size - 1 if self.end_token is None else self.end_token
-
-    @property
-    def example_ids(self) -> str:
-        """Ids as they are written in place of a text: the first of the vocabulary, twice."""
-        several = [*range(min(8, self.config.vocab_size, self.config.context_length))]
-        return " ".join(map(str, [*several, *several][: self.config.context_length]))
-
-    def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt as ids; raises PromptError when it is empty, too long or outside the vocabulary."""
-        ids = self.ids(prompt)
-        if not ids:
-            raise PromptError("The prompt is empty. Type at least one character.")
-        self._refuse_long("The prompt", ids)
-        return ids
-
-    def encode_target(self, target: Prompt) -> list[int]:
-        """What a decoder shall read, as ids: of a text, the start token before it; ids are all that it reads.
-
-        Raises PromptError as `encode`, and where the model has no source.
-        """
-        if not self.has_source:
-            raise PromptError(f"{self.name} reads one text only, so it has no target. Leave it out.")
-        ids = [self.start_token, *self.ids(target, special=False)] if isinstance(target, str) else self.ids(target)
-        if not ids:
-            raise PromptError("The target is empty: a decoder reads at least the start token.")
-        self._refuse_long("The target", ids)
-        return ids
-
-    def token_bytes(self, ids: Sequence[int]) -> list[bytes]:
-        """The bytes of each token; of a model without tokenizer, its id in angle brackets."""
-        if self.tokenizer is None:
-            return [f"<{token}>".encode() for token in ids]
-        return [self.tokenizer.token_bytes(token) for token in ids]
 
     def written(self, prompt: Prompt) -> list[int]:
         """What an encoder-decoder reads when it writes by itself, greedily: the start token and all that follow.
@@ -163,42 +88,6 @@ class Model:
         """Continue the prompt token by token; see `generation.generate` for the choices."""
         return generate(self, prompt, **choices)
 
-    def ids(self, prompt: Prompt, *, special: bool = True) -> list[int]:
-        """The prompt as ids, however many; of a model without tokenizer, the ids that a text writes: "12 7 99".
-
-        special: with the control tokens that the model expects around a text. Raises PromptError for what is no text
-        to this model, or no token of it.
-        """
-        if isinstance(prompt, str):
-            if self.tokenizer is None:
-                return self.ids(self._written_ids(prompt))
-            return self.tokenizer.encode(prompt, special=special)
-        if not isinstance(prompt, Iterable):
-            raise PromptError(f"A prompt is text or a list of token ids, not {prompt!r}.")
-        ids = [_whole_number(token) for token in prompt]
-        strange = [token for token in ids if not 0 <= token < self.config.vocab_size]
-        if strange:
-            last = self.config.vocab_size - 1
-            raise PromptError(f"There is no token {strange[0]}: ids go from 0 to {last}.")
-        return ids
-
-    def _written_ids(self, text: str) -> list[int]:
-        numbers = re.split(r"[\s,]+", text.strip(" \t\n\r,"))
-        if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
-            raise PromptError(
-                f"The model {self.name} has no tokenizer, so it reads no words: give the ids of tokens, whole numbers "
-                f"from 0 to {self.config.vocab_size - 1}, such as {self.example_ids}."
-            )
-        return [int(number) for number in numbers]
-
-    def _refuse_long(self, what: str, ids: list[int]) -> None:
-        longest = self.config.context_length
-        if len(ids) > longest:
-            raise PromptError(
-                f"{what} has {len(ids):,} tokens, but {self.name} reads at most {longest:,}. Shorten it by "
-                f"{len(ids) - longest:,}."
-            )
-
     def _tokens(self, ids: list[int]) -> Tokens:
         return Tokens(tuple(ids), tuple(self.token_bytes(ids)))
 
@@ -235,16 +124,6 @@ def _mask(mask: str | Tensor, queries: int, keys: int) -> tuple[Tensor, str]:
     if mask.dtype != torch.bool or mask.shape != (queries, keys):
         raise MaskError(f"{wanted}; this one is {mask.dtype} of shape {tuple(mask.shape)}.")
     return mask.clone(), "custom"  # a copy: what is drawn later must not change with the caller's
-
-
-def _whole_number(token: object) -> int:
-    """An id of any integer type (numpy's, torch's) as int; booleans and fractions are none."""
-    try:
-        if not isinstance(token, bool):
-            return operator.index(token)
-    except TypeError:
-        pass
-    raise PromptError(f"A token id is a whole number, not {token!r}.")
 
 
 def _without_batch(name: str, tensor: Tensor) -> Tensor:

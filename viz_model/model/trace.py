@@ -9,7 +9,7 @@ from torch import Tensor
 
 from viz_model.errors import VizError
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
-from viz_model.transformer.layout import Layout
+from viz_model.transformer.facts import ModelFacts
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Trace:
     mask_names: which mask was used in each part. equation_of: that of an attention, by the name of its hook sites.
     """
 
-    config: Layout
+    config: ModelFacts
     part: str
     read: Tokens
     source: Tokens | None

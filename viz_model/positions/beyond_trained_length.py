@@ -18,7 +18,6 @@ from viz_model.heads.measures import previous_token_share
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.positions.schemes import with_config
-from viz_model.transformer import TransformerConfig
 from viz_model.transformer.hooks import Edit, edit
 from viz_model.transformer.positions import rotary_angles, rotate
 
@@ -37,7 +36,7 @@ def longer(model: Model, length: int) -> Model:
         last = config.context_length - 1
         raise VizError(f"Position {last + 1} has no row: {model.name} learned the rows 0 to {last}.")
     wanted = replace(config, context_length=length)
-    if isinstance(config, TransformerConfig):
+    if config.is_skeleton:
         return with_config(model, wanted)
     variant = copy.copy(model)
     variant.transformer = model.transformer.sharing_copy()
@@ -63,7 +62,7 @@ def stretched(config, length: int, theta: Tensor) -> dict[str, Edit]:
 
     Raises VizError for a model whose pairs are not known.
     """
-    if getattr(config, "rotary_pairs", None) is None or config.position != "rotary":
+    if config.rotary_pairs is None or config.position != "rotary":
         raise VizError("Only rotary angles can be stretched, of a model whose pairs are known.")
     rest = torch.arange(length)[:, None] * (theta - frequencies(config))  # (T,D/2)
     turn = lambda x: rotate(x, rest, config.rotary_pairs)  # noqa: E731

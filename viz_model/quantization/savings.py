@@ -17,7 +17,8 @@ from torch import Tensor
 
 from viz_model.flash.traffic import tiled_bytes, written_out_bytes
 from viz_model.model import Model
-from viz_model.quantization.twin import Quantized, block_weights, source_weight_bytes, weight_bytes
+from viz_model.quantization.twin import Quantized, source_weight_bytes, weight_bytes
+from viz_model.shapes.costs import PassSize, pass_flops
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import capture
 
@@ -79,38 +80,11 @@ class Savings:
         return self.weight_traffic + self.attention_traffic
 
 
-def has_logits(model: Model) -> bool:
-    """Whether it predicts tokens; some encoders end with a vector for each."""
-    return getattr(model.config, "has_unembedding", True)
-
-
 def ways_for(model: Model) -> tuple[Way, ...]:
     """The ways that this model can go: without tokens to come there is nothing to cache."""
     if model.config.layout == "encoder-only":
         return PLAIN, Way(fused=True), Way(quantized=True), Way(fused=True, quantized=True)
     return WAYS
-
-
-@dataclass(frozen=True)
-class Pass:
-    """How much a pass works on: queries of the text that is written, keys with those before, tokens of the source.
-
-    encodes: whether the source is read in it; the passes after the first need not, where there is a cache.
-    """
-
-    queries: int
-    keys: int
-    source: int
-    encodes: bool
-
-    def attentions(self, config) -> list[tuple[int, int, int]]:
-        """Every attention that is computed: layers, queries, keys."""
-        found = [(config.n_layers, self.queries, self.keys)]
-        if self.source:
-            found.append((config.n_layers, self.queries, self.source))
-        if self.encodes:
-            found.append((config.n_encoder_layers, self.source, self.source))
-        return found
 
 
 def compare_ways(
@@ -151,10 +125,10 @@ def compare_ways(
     return rows
 
 
-def _pass(read: int, source: int, number: int, cache: bool) -> Pass:
+def _pass(read: int, source: int, number: int, cache: bool) -> PassSize:
     """The pass of this number: what is given, then one token at a time or everything again."""
     keys, later = read + number, cache and number > 0
-    return Pass(1 if later else keys, keys, source, encodes=source > 0 and not later)
+    return PassSize(1 if later else keys, keys, source, encodes=source > 0 and not later)
 
 
 @torch.inference_mode()
@@ -187,8 +161,9 @@ def _run(
     return kept, cache, seconds
 
 
-def _savings(model, quantized, way, made: list[Pass], logits, plain, cache: KVCache | None, seconds) -> Savings:
+def _savings(model, quantized, way, made: list[PassSize], logits, plain, cache: KVCache | None, seconds) -> Savings:
     config, held = model.config, None if cache is None else cache.view()
+    reads_all = config.layout == "encoder-only"  # and so says something of every position
     attentions = [attention for one in made for attention in one.attentions(config)]
     stored, of_source = weight_bytes(model.transformer), source_weight_bytes(model.transformer)
     if way.quantized:
@@ -207,24 +182,9 @@ def _savings(model, quantized, way, made: list[Pass], logits, plain, cache: KVCa
         weight_traffic=sum(stored if one.encodes or not one.source else stored - of_source for one in made),
         attention_traffic=config.n_heads
         * sum(layers * count(queries, keys, config.d_head, **fast) for layers, queries, keys in attentions),
-        flops=sum(pass_flops(model, one) for one in made),
+        flops=sum(pass_flops(model.transformer, one, one.queries if reads_all else 1) for one in made),
         largest_difference=(logits - plain).abs().max().item(),
         choices=len(logits),
         same_choices=int((logits.argmax(-1) == plain.argmax(-1)).sum()),
         seconds=seconds,
     )
-
-
-def pass_flops(model: Model, made: Pass) -> int:
-    """Matrix products of a pass: the linear layers of the blocks, QKᵀ and A·V, and the unembedding.
-
-    As `costs.flops`, but counted on the layers that there are, whatever model it is.
-    """
-    config, transformer = model.config, model.transformer
-    linear = block_weights(transformer) * made.queries
-    if made.encodes:
-        linear += block_weights(transformer, reads_source=True) * made.source
-    cells = sum(layers * queries * keys for layers, queries, keys in made.attentions(config))
-    unembedded = made.queries if config.layout == "encoder-only" else 1
-    unembedding = config.d_model * config.vocab_size * unembedded * has_logits(model)
-    return 2 * linear + 4 * config.n_heads * config.d_head * cells + 2 * unembedding

@@ -20,7 +20,7 @@ from viz_model.model.trace import Trace
 from viz_model.quantization.codes import Int8Rows, NF4Blocks, QuantizedMatrix
 from viz_model.quantization.products import DequantizingProduct, MixedInt8Product, is_linear, matrix_of
 from viz_model.transformer.hooks import capture
-from viz_model.transformer.sharing import sharing_copy
+from viz_model.transformer.host import Host
 
 INT8, LLM_INT8, NF4 = "int8", "LLM.int8", "NF4"
 SCHEMES = (INT8, LLM_INT8, NF4)
@@ -49,7 +49,7 @@ class Choice:
         if not 0 < self.threshold < math.inf:
             raise VizError(f"The threshold of outliers is {self.threshold}; it must be a number greater than 0.")
 
-    def takes(self, place: "Place") -> bool:
+    def takes(self, place: "WeightPlace") -> bool:
         """Whether the linear layer at this place is quantized."""
         if self.which == ONE_LAYER:
             return (place.layer, place.stack) == (self.layer, self.stack)
@@ -57,7 +57,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Place:
+class WeightPlace:
     """Where a linear layer of a block stands: its full name, "encoder", "decoder" or "" for one stack, the layer.
 
     reads_source: whether only the source of an encoder-decoder goes through it, once where there is a cache: layers of
@@ -83,7 +83,7 @@ class QuantizedTensor:
     norm: ‖W‖ (Frobenius); relative_error: ‖Ŵ − W‖ / ‖W‖; largest_error: the largest |ŵ − w|.
     """
 
-    place: Place
+    place: WeightPlace
     before: Tensor
     after: QuantizedMatrix
     norm: float
@@ -133,18 +133,17 @@ class Quantized:
         return errors / (math.hypot(*(tensor.norm for tensor in self.tensors.values())) or 1.0)
 
 
-def places(transformer) -> list[Place]:
+def places(host: Host) -> list[WeightPlace]:
     """Every linear layer of the blocks, in their order.
 
     A block is a member of a list of modules, as in our skeleton and in the models of `transformers`; its attention is
     what stands within a module whose class says so.
     """
-    modules = dict(_modules(transformer).named_modules())
-    stacks = {"encoder", "decoder"} if transformer.config.layout == "encoder-decoder" else set()
+    modules = dict(host.network.named_modules())
     return [
         place
         for name, module in modules.items()
-        if is_linear(module) and (place := _place(name, modules, stacks)) is not None
+        if is_linear(module) and (place := _place(name, host, modules)) is not None
     ]
 
 
@@ -158,9 +157,8 @@ def quantize(model: Model, choice: Choice, progress: Callable[[float], None] | N
     chosen = [place for place in places(model.transformer) if choice.takes(place)]
     if not chosen:
         raise VizError(f"{model.name} has no {choice.which} weights in its blocks. Choose others to quantize.")
-    own = isinstance(model.transformer, nn.Module)
-    twin = sharing_copy(model.transformer) if own else model.transformer.sharing_copy()
-    linears = {place: _modules(twin).get_submodule(place.name) for place in chosen}
+    twin = model.transformer.sharing_copy()
+    linears = {place: twin.network.get_submodule(place.name) for place in chosen}
     total, done, tensors = sum(linear.weight.numel() for linear in linears.values()), 0, {}
     for place, linear in linears.items():
         tensor = _quantized_tensor(place, matrix_of(linear), choice.scheme)
@@ -236,60 +234,39 @@ def _same_pass(model: Model, trace: Trace) -> Trace:
     return twins.of(trace.part)
 
 
-def weight_bytes(transformer) -> int:
+def weight_bytes(host: Host) -> int:
     """Bytes of all parameters of a model; tied ones count once."""
-    return sum(parameter.nbytes for parameter in _modules(transformer).parameters())
+    return sum(parameter.nbytes for parameter in host.network.parameters())
 
 
-def source_weight_bytes(transformer) -> int:
+def source_weight_bytes(host: Host) -> int:
     """Bytes of what only the source goes through: the encoder, and the matrices of cross-attention for K and V."""
-    owners = tuple(f"{place.name}." for place in places(transformer) if place.reads_source)
     of_others, of_source = set(), {}
-    for name, parameter in _modules(transformer).named_parameters(remove_duplicate=False):
-        if "encoder" in name.split(".") or name.startswith(owners):
+    for name, parameter in host.network.named_parameters(remove_duplicate=False):
+        if name.rpartition(".")[0] in host.source_modules:
             of_source[id(parameter)] = parameter.nbytes
         else:
             of_others.add(id(parameter))  # a table of tokens may have a name in both stacks
-    return sum(nbytes for one, nbytes in of_source.items() if one not in of_others) if owners else 0
+    return sum(nbytes for one, nbytes in of_source.items() if one not in of_others)
 
 
-def block_weights(transformer, *, reads_source: bool = False) -> int:
-    """How many numbers are in the linear layers of all blocks that only the source goes through, or in the others."""
-    modules = _modules(transformer)
-    chosen = (place for place in places(transformer) if place.reads_source == reads_source)
-    return sum(modules.get_submodule(place.name).weight.numel() for place in chosen)
-
-
-def _modules(transformer) -> nn.Module:
-    """The modules of a host: our own is one itself, one of the transformers library has them in it."""
-    return transformer if isinstance(transformer, nn.Module) else transformer.model
-
-
-def _place(name: str, modules: dict[str, nn.Module], stacks: set[str]) -> Place | None:
+def _place(name: str, host: Host, modules: dict[str, nn.Module]) -> WeightPlace | None:
     """What its name and the modules around it say of a linear layer; None outside the blocks."""
     words = name.split(".")
     around = [modules[".".join(words[:end])] for end in range(1, len(words))]
     lists = [end for end, module in enumerate(around, 1) if isinstance(module, nn.ModuleList)]
     if not lists:
         return None
-    stack = next((word for word in words if word in stacks), "")
-    makes_keys_or_values = words[-1][0] in "kv"  # key, k_proj, k; value, v_proj, v
-    return Place(
+    return WeightPlace(
         name=name,
-        stack=stack,
+        stack=next((word for word in words if word in host.config.stacks), ""),
         layer=int(words[lists[0]]),
         is_attention=any("attention" in type(module).__name__.lower() for module in around),
-        reads_source=stack == "encoder" or (makes_keys_or_values and _is_cross(words, around)),
+        reads_source=name in host.source_modules,
     )
 
 
-def _is_cross(words: list[str], around: list[nn.Module]) -> bool:
-    """Whether it is in cross-attention: ours is called so, those of the transformers library were given their part."""
-    theirs = (module.viz_place.part for module in around if hasattr(module, "viz_place"))
-    return "cross" in words or "cross" in theirs
-
-
-def _quantized_tensor(place: Place, before: Tensor, scheme: str) -> QuantizedTensor:
+def _quantized_tensor(place: WeightPlace, before: Tensor, scheme: str) -> QuantizedTensor:
     after = NF4Blocks.of(before) if scheme == NF4 else Int8Rows.of(before)
     error = after.dequantized() - before
     norm = before.float().norm().item()

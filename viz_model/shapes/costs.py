@@ -6,27 +6,110 @@ of the stream are left out: together they are below a hundredth of the matrix pr
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from torch import nn
+
+from viz_model.model.generation import Step
 from viz_model.shapes.contract import all_nodes
 from viz_model.shapes.nodes import Node
 from viz_model.transformer import TransformerConfig
+from viz_model.transformer.facts import ModelFacts
+from viz_model.transformer.host import Host
 
 
-def attention_weights(config: TransformerConfig) -> int:
-    """Numbers in the weight matrices of one attention: those of Q and output, and of K and V."""
-    return 2 * config.d_model * config.n_heads * config.d_head + key_value_weights(config)
+@dataclass(frozen=True)
+class PassSize:
+    """How much a pass works on: queries of the text that is read, keys with those before, tokens of the source.
+
+    With a cache a step has queries = 1 and keys = S; without one, queries = keys = S. encodes: whether the source is
+    read in it; the passes after the first need not, where there is a cache.
+    """
+
+    queries: int
+    keys: int
+    source: int = 0
+    encodes: bool = False
+
+    def attentions(self, config: ModelFacts) -> list[tuple[int, int, int]]:
+        """Every attention that is computed: layers, queries, keys."""
+        found = [(config.n_layers, self.queries, self.keys)]
+        if self.source:
+            found.append((config.n_layers, self.queries, self.source))
+        if self.encodes:
+            found.append((config.n_encoder_layers, self.source, self.source))
+        return found
 
 
-def key_value_weights(config: TransformerConfig) -> int:
-    """Those of K and V alone."""
-    return 2 * config.d_model * config.n_kv_heads * config.d_head
+@dataclass(frozen=True)
+class MatrixNumbers:
+    """Numbers in the matrices that a token is multiplied with: each is one multiplication and one addition.
+
+    per_token: on the way through the stack that is written to; per_source_token: through what only the source goes
+    through; per_logits: from a final hidden state to logits. Of experts those count that a token goes through.
+    """
+
+    per_token: int
+    per_source_token: int
+    per_logits: int
 
 
-def projection_weights(config: TransformerConfig) -> int:
-    """Numbers in the weight matrices of one block: Q, K, V, output, and the feed-forward layers."""
-    layers = 3 if config.activation == "swiglu" or (config.activation or "").startswith("gated") else 2
-    return attention_weights(config) + layers * config.d_model * config.d_ff
+def matrix_numbers(host: Host) -> MatrixNumbers:
+    """Counted on the matrices that the model has, whatever it is; tables of tokens and positions are looked up only."""
+    found = {"stack": 0, "source": 0, "head": 0}
+    heads, of_source = host.head_modules, host.source_modules
+    for name, module in host.network.named_modules():
+        place = "head" if name in heads else "source" if name in of_source else "stack"
+        if place == "head" or not isinstance(module, nn.Embedding):
+            found[place] += round(_multiplied(name, module, host.config.expert_share))
+    return MatrixNumbers(found["stack"], found["source"], found["head"] * host.config.has_unembedding)
+
+
+def _multiplied(name: str, module: nn.Module, expert_share: float) -> float:
+    """The numbers in a module's own matrices; of experts, (experts,inputs,outputs) or one by one, a token's share."""
+    parameters = module.parameters(recurse=False)
+    is_expert = "experts" in name.split(".")[:-1]
+    return sum(
+        one.numel() * (expert_share if one.dim() == 3 or is_expert else 1) for one in parameters if one.dim() >= 2
+    )
+
+
+def pass_flops(host: Host, size: PassSize, unembedded: int = 1) -> int:
+    """The matrix products of a pass: the linear layers, QKᵀ and A·V, and the logits of `unembedded` positions."""
+    numbers, config = matrix_numbers(host), host.config
+    linear = numbers.per_token * size.queries + numbers.per_logits * unembedded
+    linear += numbers.per_source_token * size.source * size.encodes
+    cells = sum(layers * queries * keys for layers, queries, keys in size.attentions(config))
+    return 2 * linear + 2 * config.n_heads * (config.d_head + host.value_width) * cells
+
+
+def flops_cached(step: Step) -> int:
+    """Of the pass of a step: the new tokens only, and at first the source."""
+    source = len(step.source)
+    return pass_flops(
+        step.model.transformer, PassSize(step.queries, step.read, source, encodes=bool(source) and step.number == 0)
+    )
+
+
+def flops_uncached(step: Step) -> int:
+    """Of a pass that reads everything again."""
+    source = len(step.source)
+    return pass_flops(step.model.transformer, PassSize(step.read, step.read, source, encodes=bool(source)))
+
+
+def step_cache_bytes(step: Step) -> int:
+    """2·L·G·D·S·bytes, to hold beside `step.cache.nbytes`, which is measured; 4 bytes a number."""
+    return cache_bytes(step.model.config, step.read + len(step.source))
+
+
+def attention_matrices(config: TransformerConfig) -> int:
+    """Numbers in the matrices of one attention: those of Q, K, V and output."""
+    return 2 * config.d_model * (config.n_heads + config.n_kv_heads) * config.d_head
+
+
+def block_matrices(config: TransformerConfig) -> int:
+    """Numbers in the matrices of one block: Q, K, V, output, and the feed-forward layers."""
+    return attention_matrices(config) + (3 if config.is_gated else 2) * config.d_model * config.d_ff
 
 
 def attention_flops(config: TransformerConfig, queries: int, keys: int) -> int:
@@ -34,34 +117,7 @@ def attention_flops(config: TransformerConfig, queries: int, keys: int) -> int:
     return 4 * config.n_layers * config.n_heads * config.d_head * queries * keys
 
 
-def flops(
-    config: TransformerConfig,
-    queries: int,
-    keys: int,
-    unembedded: int = 1,
-    *,
-    source: int = 0,
-    encoded: bool = False,
-) -> int:
-    """A forward pass of `queries` tokens that attend to `keys`, with the logits of `unembedded` positions.
-
-    With a cache a step has queries = 1 and keys = S; without one, queries = keys = S. source: the tokens that the
-    encoder of an encoder-decoder reads; encoded: whether an earlier pass has read them, so that a cache holds their
-    keys and values.
-    """
-    projections = 2 * config.n_layers * projection_weights(config) * queries
-    unembedding = 2 * config.d_model * config.vocab_size * unembedded
-    whole = projections + attention_flops(config, queries, keys) + unembedding
-    if source:
-        whole += 2 * config.n_layers * (attention_weights(config) - key_value_weights(config)) * queries
-        whole += attention_flops(config, queries, source)
-    if source and not encoded:
-        whole += 2 * config.n_layers * key_value_weights(config) * source
-        whole += config.n_encoder_layers * (2 * projection_weights(config) * source + 4 * config.d_model * source**2)
-    return whole
-
-
-def cache_bytes(config: TransformerConfig, length: int, number_bytes: int = 4) -> int:
+def cache_bytes(config: ModelFacts, length: int, number_bytes: int = 4) -> int:
     """Keys and values of `length` tokens in every layer, those of a source counted: 2·L·G·D·T·bytes."""
     return 2 * config.n_layers * config.n_kv_heads * config.d_head * length * number_bytes
 
@@ -87,12 +143,11 @@ def flops_by_part(config: TransformerConfig, batch: int, length: int, *, logits:
 
     "scores and mixing" is QKᵀ and A·V, every cell of (T,T) counted: the only part that grows with T².
     """
-    kv_width, tokens = config.n_kv_heads * config.d_head, batch * length
-    attention = 2 * config.d_model * (config.d_model + kv_width)
+    tokens, attention = batch * length, attention_matrices(config)
     return {
         "Q, K, V and output": 2 * tokens * config.n_layers * attention,
         "scores and mixing": batch * attention_flops(config, length, length),
-        "feed-forward": 2 * tokens * config.n_layers * (projection_weights(config) - attention),
+        "feed-forward": 2 * tokens * config.n_layers * (block_matrices(config) - attention),
         "unembedding": 2 * tokens * config.d_model * config.vocab_size * logits,
     }
 

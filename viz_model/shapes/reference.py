@@ -151,7 +151,7 @@ def _formula(trace: Trace, layer: int, local: str, found: dict, *, across: bool)
         formula = ROTATED[local]
     elif across and local in ACROSS:
         formula = ACROSS[local]
-    elif local in GATED and _is_gated(config):
+    elif local in GATED and config.is_gated:
         formula = GATED[local]
     elif local in POST_NORM and config.norm_place == "post":
         formula = POST_NORM[local]
@@ -178,7 +178,7 @@ def _weights(trace: Trace, layer: int, found: dict) -> str:
 
 
 def _logits(config) -> str:
-    factor = getattr(config, "unembedding_factor", 1.0)
+    factor = config.unembedding_factor
     end = "x" if config.norm_place == "post" else r"\hat{x}"
     if factor is None:
         return rf"\mathrm{{head}}({end}_{{T-1}})"  # more than a product, and the model's own code says what
@@ -201,7 +201,7 @@ def _sum(block: str, local: str, found: dict) -> str:
 
 def _embedding(config, found: dict) -> str:
     """What this model adds up, and whether a norm follows."""
-    factor = getattr(config, "embedding_factor", config.d_model**0.5 if _is_scaled(config) else 1.0)
+    factor = config.embedding_factor
     if factor is None:
         return r"x = \mathrm{embed}(\mathrm{ids})"  # otherwise than by a sum, and its own code says how
     if abs(factor / config.d_model**0.5 - 1) < 1e-3:
@@ -211,12 +211,4 @@ def _embedding(config, found: dict) -> str:
     positions = " + P" if config.position in ("learned", "sinusoidal") else ""
     segments = " + S[0]" if any(site.endswith("embed.segments") for site in found) else ""
     embedding = rf"{scale}E[\mathrm{{ids}}]{positions}{segments}"
-    return rf"x = \mathrm{{norm}}({embedding})" if getattr(config, "embedding_norm", False) else f"x = {embedding}"
-
-
-def _is_scaled(config) -> bool:
-    return getattr(config, "embedding_scale", False)
-
-
-def _is_gated(config) -> bool:
-    return config.activation is not None and (config.activation == "swiglu" or config.activation.startswith("gated"))
+    return rf"x = \mathrm{{norm}}({embedding})" if config.embedding_norm else f"x = {embedding}"

@@ -52,14 +52,13 @@ def loss(model: Model, rows: Tensor, source: Tensor | None = None) -> Loss:
 
 
 def _hidden_token_loss(model: Model, rows: Tensor) -> Loss:
-    mask_token = getattr(model.tokenizer, "mask", None)
-    if mask_token is None:
+    if model.mask_token is None:
         raise VizError(f"{model.name} reads in both directions and has no mask token: there is nothing to predict.")
     hidden_places = torch.arange(min(HIDDEN_EVERY // 2, rows.shape[-1] // 2), rows.shape[-1], HIDDEN_EVERY)
     total = 0.0
     for row in rows:
         shown = row.clone()
-        shown[hidden_places] = mask_token
+        shown[hidden_places] = model.mask_token
         total += _summed(model, model.transformer.hidden(shown[None])[0, hidden_places], row[hidden_places])
     count = len(rows) * len(hidden_places)
     return Loss(total / count, count, "of every seventh token, which is hidden")

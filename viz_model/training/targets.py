@@ -66,7 +66,7 @@ def hidden_token_targets(model: Model, prompt: str | Sequence[int], seed: int) -
 
     Gives the trace of what the model read. Raises VizError where it has no token to hide behind.
     """
-    mask_token = getattr(model.tokenizer, "mask", None)
+    mask_token = model.mask_token
     if model.config.layout != "encoder-only" or mask_token is None:
         raise VizError(f"{model.name} has no mask token, so nothing can be hidden from it.")
     ids = np.array(model.encode(prompt))

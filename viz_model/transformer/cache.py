@@ -4,15 +4,12 @@ Pope et al. 2022, "Efficiently Scaling Transformer Inference". Buffers are made 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from viz_model.errors import VizError
-
-if TYPE_CHECKING:
-    from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.facts import ModelFacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +98,7 @@ class KVCache:
 
     def __init__(
         self,
-        config: "TransformerConfig",
+        config: ModelFacts,
         capacity: int,
         batch: int = 1,
         dtype: torch.dtype = torch.float32,
@@ -115,7 +112,7 @@ class KVCache:
         self.capacity, self.length = capacity, 0
 
     @classmethod
-    def from_view(cls, config: "TransformerConfig", view: CacheView, capacity: int) -> "KVCache":
+    def from_view(cls, config: ModelFacts, view: CacheView, capacity: int) -> "KVCache":
         """A cache of its own that begins with a copy of what another one held."""
         batch, dtype, source = view.keys.shape[1], view.keys.dtype, view.source_length
         cache = cls(config, capacity, batch, dtype, source)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from viz_model.errors import ConfigError
-from viz_model.transformer.layout import LAYOUTS, Layout
+from viz_model.transformer.facts import LAYOUTS, ModelFacts
 
 CHOICES = {
     "layout": LAYOUTS,
@@ -21,7 +21,7 @@ MAY_BE_0 = ("n_encoder_layers", "d_ff")
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Layout):
+class TransformerConfig(ModelFacts):
     """What a Transformer is made of; refused with ConfigError when it contradicts itself.
 
     n_layers L, n_heads H, n_kv_heads G (None: H), d_model C, vocab_size V.
@@ -53,6 +53,13 @@ class TransformerConfig(Layout):
     tied_unembedding: bool = True
     rotary_base: float = 10000.0
     rotary_pairs: str = "halves"
+
+    # What is the same of all of them; no fields of a config.json.
+    family = "Skeleton of this project"
+    is_skeleton = True
+    has_unembedding = True
+    unembedding_factor = 1.0
+    expert_share = 1.0
 
     def __post_init__(self):
         self._refuse_unknown_choices()
@@ -106,3 +113,8 @@ class TransformerConfig(Layout):
     def d_head(self) -> int:
         """D = C/H, the width of one head."""
         return self.d_model // self.n_heads
+
+    @property
+    def embedding_factor(self) -> float:
+        """What rows of tokens are multiplied with before positions are added."""
+        return self.d_model**0.5 if self.embedding_scale else 1.0

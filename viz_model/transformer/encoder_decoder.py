@@ -5,16 +5,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from viz_model.errors import VizError
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.host import Masks, refuse_source
 from viz_model.transformer.stack import Stack
-from viz_model.transformer.transformer import ToLogits
-
-Masks = Tensor | Mapping[str, Tensor] | None
+from viz_model.transformer.transformer import SkeletonHost
 
 
-class EncoderDecoder(ToLogits, nn.Module):
+class EncoderDecoder(SkeletonHost, nn.Module):
     """Vaswani et al. 2017, "Attention Is All You Need", figure 1; one table of tokens for all (§3.4)."""
 
     def __init__(self, config: TransformerConfig):
@@ -24,6 +22,13 @@ class EncoderDecoder(ToLogits, nn.Module):
         self.encoder, self.decoder = Stack(config, "encoder"), Stack(config, "decoder")
         if not config.tied_unembedding:
             self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
+
+    @property
+    def source_modules(self) -> frozenset[str]:
+        names = (name for name, _ in self.named_modules())
+        return frozenset(
+            name for name in names if name.startswith("encoder.") or name.endswith((".cross.key", ".cross.value"))
+        )
 
     def hidden(
         self,
@@ -35,7 +40,7 @@ class EncoderDecoder(ToLogits, nn.Module):
         source_padding: Tensor | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """What the decoder reads (B,T), of a source (B,S) -> the normalised end of the decoder's stream (B,T,C).
+        """What the decoder reads (B,T), of a source (B,S) -> final hidden state (B,T,C).
 
         mask: booleans, True where a query may attend, for each of "encoder" (S,S), "decoder" (T,T) and "cross" (T,S),
         broadcastable with B and H before them; one that is left out is its own, and one alone is the decoder's.
@@ -46,7 +51,7 @@ class EncoderDecoder(ToLogits, nn.Module):
         chosen = mask if isinstance(mask, Mapping) else {"decoder": mask}
         memory = None
         if cache is None or not cache.holds_source:
-            self._refuse_source(source, cache)
+            refuse_source(source, cache)
             memory = self.encode(source, chosen.get("encoder"), source_padding)
         cross = chosen.get("cross")
         if cross is None:
@@ -57,14 +62,5 @@ class EncoderDecoder(ToLogits, nn.Module):
         return self.decoder.run(self.tokens(ids), chosen.get("decoder"), padding, cache, memory, cross)
 
     def encode(self, source: Tensor, mask: Tensor | None = None, padding: Tensor | None = None) -> Tensor:
-        """The source (B,S) -> the normalised end of the encoder's stream (B,S,C)."""
+        """The source (B,S) -> encoder output (B,S,C)."""
         return self.encoder.run(self.tokens(source), mask, padding)
-
-    def _refuse_source(self, source: Tensor | None, cache: KVCache | None) -> None:
-        if source is None:
-            raise VizError("An encoder-decoder reads a source: give the ids of one.")
-        if cache is not None and cache.source_length != source.shape[1]:
-            raise VizError(
-                f"The cache was made for a source of {cache.source_length:,} tokens, and this one has "
-                f"{source.shape[1]:,}. Make another one."
-            )

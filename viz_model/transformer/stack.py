@@ -1,4 +1,4 @@
-"""A stack: token ids, blocks on a residual stream, its normalised end; every step of it a hook site."""
+"""A stack: token ids, blocks on a residual stream, its final norm; every step of it a hook site."""
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,7 @@ from viz_model.transformer.block import Block, make_norm
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.hooks import site
+from viz_model.transformer.host import refuse_cache
 from viz_model.transformer.positions import rotary_angles, sinusoidal_table
 
 
@@ -47,7 +48,7 @@ class Stack(nn.Module):
         memory_mask: Tensor | None = None,
         n_blocks: int | None = None,
     ) -> Tensor:
-        """Token rows (B,T,C) of the table -> the normalised end of the residual stream (B,T,C).
+        """Token rows (B,T,C) of the table -> final hidden state (B,T,C).
 
         The choices are those of `Transformer.hidden`; memory, memory_mask: what cross-attention reads, (B,S,C), and
         which of it, broadcastable to (B,H,T,S).
@@ -70,11 +71,9 @@ class Stack(nn.Module):
         return site(f"{self.name}final_norm", self.final_norm(x))
 
     def _refuse_cache(self, cache: KVCache, new: int, padding: Tensor | None, n_blocks: int | None) -> None:
-        if self.config.layout == "encoder-only":
-            raise VizError("A cache serves causal models only: here the tokens before change with each new one.")
+        refuse_cache(self.config, cache, new)
         if padding is not None or n_blocks is not None:
             raise VizError("A cache is filled by passes through all blocks and without padding.")
-        cache.refuse_overflow(new)
 
     def _embed(self, rows: Tensor, positions: Tensor) -> Tensor:
         x = site(f"{self.name}embed.tokens", rows)

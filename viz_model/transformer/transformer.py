@@ -1,29 +1,21 @@
 """The Transformer of one stack: token ids in, logits out."""
 
-import torch
+from typing import Self
+
 from torch import Tensor, nn
 
-from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
-from viz_model.transformer.hooks import site
+from viz_model.transformer.host import ToLogits
+from viz_model.transformer.sharing import sharing_copy
 from viz_model.transformer.stack import Stack
 
 
-class ToLogits:
-    """What every layout does with the end of its stream; it has `hidden`, `tokens` and perhaps `unembedding`."""
+class SkeletonHost(ToLogits):
+    """What our own Transformers, of one stack or of two, have in common; they have `tokens`, perhaps `unembedding`."""
 
-    def forward(self, ids: Tensor, *, logits: str = "last", padding: Tensor | None = None, **choices) -> Tensor:
-        """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V).
-
-        padding and the other choices are those of `hidden`.
-        """
-        hidden = self.hidden(ids, padding=padding, **choices)
-        if logits == "last":
-            last = -1 if padding is None else masks.last_real(~padding)
-            hidden = hidden[torch.arange(len(ids)), last]  # (B,T,C) -> (B,C)
-        return site("logits", self.unembed(hidden))
+    source_modules: frozenset[str] = frozenset()
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """(…,C) -> logits (…,V)."""
@@ -34,12 +26,24 @@ class ToLogits:
         """What `attend` was told at this attention, such as "blocks.2.attn"."""
         return Equation(self.config.d_head**-0.5)
 
-    def n_parameters(self) -> int:
-        """How many numbers were learned (tied matrices counted once)."""
-        return sum(parameter.numel() for parameter in self.parameters())
+    @property
+    def network(self) -> nn.Module:
+        return self
+
+    @property
+    def value_width(self) -> int:
+        return self.config.d_head
+
+    @property
+    def head_modules(self) -> frozenset[str]:
+        return frozenset({"tokens" if self.config.tied_unembedding else "unembedding"})
+
+    def sharing_copy(self) -> Self:
+        """The same with modules of its own, which share every parameter and buffer with these."""
+        return sharing_copy(self)
 
 
-class Transformer(ToLogits, Stack):
+class Transformer(SkeletonHost, Stack):
     """Decoder-only (GPT-2, Radford et al. 2019; Llama, Touvron et al. 2023) or encoder-only (BERT)."""
 
     def __init__(self, config: TransformerConfig):
@@ -56,7 +60,7 @@ class Transformer(ToLogits, Stack):
         cache: KVCache | None = None,
         n_blocks: int | None = None,
     ) -> Tensor:
-        """Token ids (B,T) -> the normalised end of the residual stream (B,T,C).
+        """Token ids (B,T) -> final hidden state (B,T,C).
 
         mask: booleans broadcastable to (B,H,T,T), True where a query may attend; None is the layout's own.
         padding: booleans (B,T), True at padding tokens: nobody attends to them, and positions count the

@@ -86,7 +86,7 @@ def traced(
 ) -> vm.Trace:
     """The trace of a prompt, kept for this visitor; with it a head change runs no model.
 
-    part: which one the mask is for, and the trace is seen through; None is self-attention (`Layout.self_part`).
+    part: which one the mask is for, and the trace is seen through; None is self-attention (`ModelFacts.self_part`).
     kind, most, can_stop: see `passes.kept_pass`; a page with more texts of its own keeps them as another kind.
     """
     model = load_model(name)

@@ -7,7 +7,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.positions.schemes import under_scheme
-from viz_model.transformer.layout import Layout
+from viz_model.transformer.facts import ModelFacts
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.view import View
 from viz_ui.look.text import labels, plain
@@ -41,7 +41,7 @@ class Drawn:
         return labels(self.model.token_bytes(self.ids))
 
 
-def drawn(view: View, fits: Callable[[Layout], bool], needs: str) -> Drawn:
+def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> Drawn:
     """The sidebar's model where its config `fits`, else the first of the catalogue's that does; of an encoder-decoder,
     its encoder. `needs` says in words what fits.
 
@@ -66,7 +66,7 @@ def drawn(view: View, fits: Callable[[Layout], bool], needs: str) -> Drawn:
     )
 
 
-def fitting(view: View, fits: Callable[[Layout], bool], needs: str) -> tuple[str, vm.Model, str]:
+def fitting(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> tuple[str, vm.Model, str]:
     """Name, model and `instead` as `drawn` has them; the prompt need not fit."""
     if fits(view.model.config):
         return view.name, view.model, ""
@@ -82,9 +82,9 @@ def fitting(view: View, fits: Callable[[Layout], bool], needs: str) -> tuple[str
     )
 
 
-def is_ours(config: Layout) -> bool:
+def is_ours(config: ModelFacts) -> bool:
     """Whether the model is of our own skeleton: its position scheme can be exchanged, its lines be shown."""
-    return isinstance(config, vm.TransformerConfig)
+    return config.is_skeleton
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

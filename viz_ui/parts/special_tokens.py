@@ -100,7 +100,7 @@ def shown_tokens(model: vm.Model, trace: vm.Trace, hiding: str) -> Shown:
 
 def _ordinary(model: vm.Model, ids) -> np.ndarray:
     """Places of the tokens that are none of the special ones."""
-    special = getattr(model.tokenizer, "signs", frozenset())
+    special = model.signs
     return np.array([place for place, token in enumerate(ids) if token not in special], int)
 
 

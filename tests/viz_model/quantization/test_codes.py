@@ -10,7 +10,7 @@ from scipy.stats import norm
 from tests.support.properties import examples
 from viz_model.quantization.cells import level_counts, quantized_cell
 from viz_model.quantization.codes import NF4_LEVELS, Int8Rows, NF4Blocks, float8_levels
-from viz_model.quantization.twin import Place, QuantizedTensor
+from viz_model.quantization.twin import QuantizedTensor, WeightPlace
 
 SIZES = st.tuples(st.integers(1, 9), st.integers(1, 150))
 
@@ -21,7 +21,7 @@ def matrix(shape, seed=0, size=1.0):
 
 
 def opened(weights, kind):
-    return QuantizedTensor(Place("blocks.0.attn.query", "", 0, True), weights, kind.of(weights), 0.0, 0.0, 0.0)
+    return QuantizedTensor(WeightPlace("blocks.0.attn.query", "", 0, True), weights, kind.of(weights), 0.0, 0.0, 0.0)
 
 
 def test_the_levels_of_nf4_are_quantiles_of_a_normal_distribution():

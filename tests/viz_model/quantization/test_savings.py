@@ -14,6 +14,7 @@ from viz_model.model.tokenizer import Tokenizer
 from viz_model.quantization.savings import PLAIN, Way, compare_ways
 from viz_model.quantization.twin import NF4, Choice, quantize
 from viz_model.shapes import costs
+from viz_model.shapes.costs import PassSize
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import capture
 
@@ -29,12 +30,12 @@ def rows():
 
 def test_operations_are_those_that_torch_counts(rows):
     model, _, by_way = rows
-    total, cached = 0, costs.flops(model.config, len(IDS), len(IDS))
+    total, cached = 0, costs.pass_flops(model.transformer, PassSize(len(IDS), len(IDS)))
     with FlopCounterMode(display=False) as counter:
         for number in range(NEW):
             with capture("*.weights"):
                 model.transformer(random_ids(1, len(IDS) + number))
-            cached += costs.flops(model.config, 1, len(IDS) + number) if number else 0
+            cached += costs.pass_flops(model.transformer, PassSize(1, len(IDS) + number)) if number else 0
     total = counter.get_total_flops()
     assert by_way[PLAIN].flops == by_way[Way(fused=True)].flops == by_way[Way(quantized=True)].flops == total
     assert by_way[Way(cache=True)].flops == by_way[Way(True, True, True)].flops == cached < total

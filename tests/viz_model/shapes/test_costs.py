@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.support.properties import examples
 from tests.support.small_models import configs, make_model, random_ids
 from viz_model.shapes import costs
+from viz_model.shapes.costs import PassSize
 from viz_model.transformer import TransformerConfig
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import capture
@@ -24,8 +25,8 @@ def counted(run):
 @given(config=configs(), length=st.integers(1, 12))
 def test_a_whole_pass_has_the_operations_that_torch_counts(config, length):
     model, ids = make_model(config), random_ids(1, length)
-    assert costs.flops(config, length, length) == counted(lambda: model(ids))
-    assert costs.flops(config, length, length, unembedded=length) == counted(lambda: model(ids, logits="all"))
+    assert costs.pass_flops(model, PassSize(length, length)) == counted(lambda: model(ids))
+    assert costs.pass_flops(model, PassSize(length, length), length) == counted(lambda: model(ids, logits="all"))
 
 
 @examples(20)
@@ -33,14 +34,14 @@ def test_a_whole_pass_has_the_operations_that_torch_counts(config, length):
 def test_a_step_with_a_cache_has_the_operations_that_torch_counts(config, length):
     model, ids, cache = make_model(config), random_ids(1, length), KVCache(config, length)
     model(ids[:, :-1], cache=cache)
-    assert costs.flops(config, 1, length) == counted(lambda: model(ids[:, -1:], cache=cache))
+    assert costs.pass_flops(model, PassSize(1, length)) == counted(lambda: model(ids[:, -1:], cache=cache))
 
 
 def test_attention_grows_with_the_square_of_the_prompt():
     config = TransformerConfig(n_layers=12, n_heads=12, d_model=768, vocab_size=50257, context_length=1024)
     assert costs.attention_flops(config, 512, 512) == 4 * costs.attention_flops(config, 256, 256)
     # Kaplan et al. 2020, Table 1: 2 N multiplications and additions a token, N = 12 L C² without embeddings
-    assert 2 * costs.projection_weights(config) * config.n_layers == pytest.approx(2 * 12 * 12 * 768**2)
+    assert 2 * costs.block_matrices(config) * config.n_layers == pytest.approx(2 * 12 * 12 * 768**2)
 
 
 def test_bytes_of_the_cache_of_a_known_model():

@@ -23,6 +23,7 @@ from viz_model.model import Model
 from viz_model.model.stages import assembled_weights
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.shapes import costs
+from viz_model.shapes.costs import PassSize, pass_flops
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import capture, edit
 
@@ -215,7 +216,7 @@ def test_a_generation_reads_the_source_once_and_adds_to_the_cache_of_the_target(
     for step in steps:
         assert (step.queries, step.read, step.source) == (1, step.number + 1, tuple(SOURCE))
         assert (step.cache.length, step.cache.source_length) == (step.read, 7)
-        assert step.cache.nbytes == step.cache_bytes == costs.cache_bytes(config, step.read + 7)
+        assert step.cache.nbytes == costs.step_cache_bytes(step) == costs.cache_bytes(config, step.read + 7)
         assert step.largest_difference < 1e-4
         close(step.sampled.logits, whole.logits_at(step.read - 1))
         for layer in range(3):
@@ -257,9 +258,10 @@ def multiply_adds(config, targets, sources):
 @examples(20)
 @given(two_stacks, st.integers(1, 6), st.integers(1, 6))
 def test_operations_are_those_of_its_matrix_products(config, targets, sources):
-    assert costs.flops(config, targets, targets, source=sources) == 2 * multiply_adds(config, targets, sources)
-    steps = [costs.flops(config, 1, n + 1, source=sources, encoded=n > 0) for n in range(targets)]
-    one_pass = costs.flops(config, targets, targets, source=sources, unembedded=targets)
+    model, whole = make_model(config), PassSize(targets, targets, sources, encodes=True)
+    assert pass_flops(model, whole) == 2 * multiply_adds(config, targets, sources)
+    steps = [pass_flops(model, PassSize(1, n + 1, sources, encodes=n == 0)) for n in range(targets)]
+    one_pass = pass_flops(model, whole, targets)
     above_diagonal = 4 * config.n_layers * config.d_model * targets * (targets - 1) // 2  # which steps do not make
     assert sum(steps) == one_pass - above_diagonal
 

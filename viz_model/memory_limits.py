@@ -1,4 +1,7 @@
-"""How much memory and disk there is, and a model that would not fit refused before it is loaded or fetched."""
+"""Limits of memory and disk: how much there is, how much of it a trace keeps, and what would not fit is refused.
+
+A model that needs more than there is is refused before it is loaded or fetched.
+"""
 
 import os
 import shutil
@@ -8,6 +11,10 @@ from viz_model.errors import CheckpointError, FetchError
 
 # Left free beside the weights: for the library that runs them and for a pass.
 RESERVE = 256 * 1024**2
+
+# A trace keeps the attention weights of all heads up to this size as they were computed; above, they are derived from
+# queries and keys, one head at a time.
+STORED_WEIGHTS_BYTES = 64 * 1024**2
 
 
 def needed_bytes(numbers: int) -> int:

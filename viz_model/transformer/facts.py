@@ -1,0 +1,101 @@
+"""ModelFacts: what a host says about its model, and what follows from it: stacks, attentions, names of hook sites.
+
+Decoder-only and encoder-only models are one stack, whose only part is "self". An encoder-decoder (Vaswani et al. 2017,
+"Attention Is All You Need", figure 1) has three kinds of attention: "encoder" (the source reads itself), "decoder"
+(the target reads itself) and "cross" (the target reads the encoder output).
+"""
+
+from typing import Protocol
+
+LAYOUTS = ("decoder-only", "encoder-only", "encoder-decoder")
+PARTS = ("self", "encoder", "decoder", "cross")
+
+
+class ModelFacts(Protocol):
+    """What every host says about its model; `TransformerConfig` and `HubConfig` say it, and inherit what follows.
+
+    n_layers L (of an encoder-decoder, those of the decoder), n_encoder_layers, n_heads H, n_kv_heads G, d_model C,
+    d_head D, d_ff F, vocab_size V. The other fields are those of `TransformerConfig`; None where a host does not know.
+    family: the name of its kind of model. is_skeleton: whether it is this project's own Transformer, which can be
+    built anew from changed fields. has_unembedding: whether it predicts tokens; else it ends with a vector for each.
+    embedding_factor: what rows of tokens are multiplied with before positions are added; None where the stream begins
+    otherwise than with such a sum. unembedding_factor: what the products of the final hidden state with the
+    unembedding are multiplied with; None where logits are something else. expert_share: of the experts of a
+    feed-forward half, the share that each token goes through; 1 where there are none.
+    """
+
+    family: str
+    is_skeleton: bool
+    layout: str
+    n_layers: int
+    n_encoder_layers: int
+    n_heads: int
+    n_kv_heads: int
+    d_model: int
+    d_head: int
+    d_ff: int
+    vocab_size: int
+    context_length: int
+    position: str | None
+    norm: str | None
+    norm_place: str | None
+    activation: str | None
+    bias: bool
+    tied_unembedding: bool
+    embedding_norm: bool
+    embedding_factor: float | None
+    unembedding_factor: float | None
+    rotary_base: float | None
+    rotary_pairs: str | None
+    has_unembedding: bool
+    expert_share: float
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the feed-forward half has a third matrix (Shazeer 2020, "GLU Variants Improve Transformer")."""
+        return self.activation is not None and (self.activation == "swiglu" or self.activation.startswith("gated"))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The kinds of attention that there are."""
+        return PARTS[1:] if self.layout == "encoder-decoder" else PARTS[:1]
+
+    def layers_of(self, part: str) -> int:
+        """How many layers have this attention."""
+        return self.n_encoder_layers if part == "encoder" else self.n_layers
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks of an encoder-decoder by name; of a model of one stack, which needs none, nothing."""
+        return PARTS[1:3] if self.layout == "encoder-decoder" else ()
+
+    @property
+    def self_part(self) -> str:
+        """The self-attention of the stack that makes the logits."""
+        return "decoder" if self.layout == "encoder-decoder" else "self"
+
+    @property
+    def mask(self) -> str:
+        """The name of the mask that this self-attention is made for."""
+        return self.mask_of(self.self_part)
+
+    def mask_of(self, part: str) -> str:
+        """The name of the mask that a part is made for."""
+        is_causal = part == "decoder" or (part == "self" and self.layout == "decoder-only")
+        return "causal" if is_causal else "bidirectional"
+
+    def kv_head(self, head: int) -> int:
+        """The key/value head that query head `head` reads."""
+        return head // (self.n_heads // self.n_kv_heads)
+
+    def stack_name(self, part: str) -> str:
+        """What stands before the hook sites of the stack that the queries of a part are in: "", "decoder."."""
+        return "" if part == "self" else "encoder." if part == "encoder" else "decoder."
+
+    def block_name(self, part: str, layer: int | str) -> str:
+        """ "blocks.2", or "encoder.blocks.2": a block's hook sites begin with it. A layer of "*" is any."""
+        return f"{self.stack_name(part)}blocks.{layer}"
+
+    def attention_name(self, part: str, layer: int | str) -> str:
+        """ "blocks.2.attn", or "decoder.blocks.2.cross": the hook sites of an attention begin with it."""
+        return f"{self.block_name(part, layer)}.{'cross' if part == 'cross' else 'attn'}"
