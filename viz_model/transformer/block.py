@@ -1,7 +1,5 @@
 """One block: attention and feed-forward, each added to the residual stream, with a norm before or after."""
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,11 +17,33 @@ ACTIVATIONS = {
 }
 
 
-def make_norm(config: TransformerConfig) -> nn.Module:
-    """LayerNorm (Ba et al. 2016) or RMSNorm (Zhang and Sennrich 2019) over C."""
-    if config.norm == "rms":
-        return nn.RMSNorm(config.d_model, eps=config.norm_epsilon)
-    return nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+class _Sited:
+    """What the module below it makes of x, as a hook site of that name."""
+
+    name = ""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return site(self.name, super().forward(x))
+
+
+class LayerNorm(_Sited, nn.LayerNorm):
+    """Ba et al. 2016, "Layer Normalization"."""
+
+
+class RMSNorm(_Sited, nn.RMSNorm):
+    """Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"."""
+
+
+class NoNorm(_Sited, nn.Identity):
+    """In the place of a norm, where a model has none."""
+
+
+def make_norm(config: TransformerConfig, name: str, *, present: bool = True) -> nn.Module:
+    """The norm over C of that kind, or none; what it gives is the hook site `name`."""
+    kinds = {"layer": LayerNorm, "rms": RMSNorm}
+    norm = kinds[config.norm](config.d_model, eps=config.norm_epsilon) if present else NoNorm()
+    norm.name = name
+    return norm
 
 
 class Attention(nn.Module):
@@ -58,7 +78,7 @@ class Attention(nn.Module):
 
 
 class CrossAttention(Attention):
-    """The target (B,T,C) reads the encoder's end, `memory` (B,S,C): queries of the one, keys and values of the other.
+    """The target (B,T,C) reads encoder output, `memory` (B,S,C): queries of the one, keys and values of the other.
 
     Vaswani et al. 2017, §3.2.3. Nothing is rotated: positions of two texts have no distance. A cache keeps the keys
     and values of the source, which stays as it is; then memory is None.
@@ -110,12 +130,12 @@ class Block(nn.Module):
     def __init__(self, config: TransformerConfig, name: str, *, cross: bool = False):
         super().__init__()
         self.name, self.pre_norm = name, config.norm_place == "pre"
-        self.norm1, self.norm2 = make_norm(config), make_norm(config) if config.d_ff else None
+        self.norm1 = make_norm(config, f"{name}.norm1")
+        self.norm2 = make_norm(config, f"{name}.norm2") if config.d_ff else None
         self.attn = Attention(config, f"{name}.attn")
         self.ffn = FeedForward(config, f"{name}.ffn") if config.d_ff else None
-        self.cross = None
-        if cross:
-            self.norm_cross, self.cross = make_norm(config), CrossAttention(config, f"{name}.cross")
+        self.norm_cross = make_norm(config, f"{name}.norm_cross") if cross else None
+        self.cross = CrossAttention(config, f"{name}.cross") if cross else None
 
     def forward(
         self,
@@ -126,22 +146,21 @@ class Block(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
     ) -> Tensor:
-        """memory (B,S,C): the encoder's end, for cross-attention; None where the cache holds what is read of it."""
+        """memory (B,S,C): encoder output, for cross-attention; None where the cache holds what is read of it."""
         x = site(f"{self.name}.resid_pre", x)
-        before_ffn = "resid_mid" if self.ffn else "resid_post"
-        after_self = "resid_self" if self.cross else before_ffn
-        x = self._half(x, "norm1", after_self, lambda x: self.attn(x, mask, angles, cache))
-        if self.cross:
-            x = self._half(x, "norm_cross", before_ffn, lambda x: self.cross(x, memory, memory_mask, cache))
-        if self.ffn:
-            x = self._half(x, "norm2", "resid_post", self.ffn)
-        return x
-
-    def _half(self, x: Tensor, norm: str, after: str, branch: Callable[[Tensor], Tensor]) -> Tensor:
-        """Add to the stream what the branch makes of it; `after` is the stream's name then."""
-
-        def normed(x: Tensor) -> Tensor:
-            return site(f"{self.name}.{norm}", getattr(self, norm)(x))
-
-        x = x + branch(normed(x)) if self.pre_norm else normed(x + branch(x))
-        return site(f"{self.name}.{after}", x)
+        halfway = "resid_mid" if self.ffn else "resid_post"
+        if self.pre_norm:
+            x = x + self.attn(self.norm1(x), mask, angles, cache)
+        else:
+            x = self.norm1(x + self.attn(x, mask, angles, cache))
+        x = site(f"{self.name}.{'resid_self' if self.cross else halfway}", x)
+        if self.cross and self.pre_norm:
+            x = x + self.cross(self.norm_cross(x), memory, memory_mask, cache)
+        elif self.cross:
+            x = self.norm_cross(x + self.cross(x, memory, memory_mask, cache))
+        x = site(f"{self.name}.{halfway}", x) if self.cross else x
+        if self.ffn and self.pre_norm:
+            x = x + self.ffn(self.norm2(x))
+        elif self.ffn:
+            x = self.norm2(x + self.ffn(x))
+        return site(f"{self.name}.resid_post", x) if self.ffn else x

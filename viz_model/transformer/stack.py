@@ -30,13 +30,13 @@ class Stack(nn.Module):
         if config.position == "sinusoidal":
             table = sinusoidal_table(config.context_length, config.d_model)
             self.register_buffer("position_table", table, persistent=False)
-        self.embedding_norm = make_norm(config) if config.embedding_norm else nn.Identity()
+        self.embedding_norm = make_norm(config, f"{self.name}embed", present=config.embedding_norm)
         self.blocks = nn.ModuleList(
             Block(config, config.block_name(part, layer), cross=part == "decoder")
             for layer in range(config.layers_of(part))
         )
         # A post-norm stream has been normalised by its last block.
-        self.final_norm = make_norm(config) if config.norm_place == "pre" else nn.Identity()
+        self.final_norm = make_norm(config, f"{self.name}final_norm", present=config.norm_place == "pre")
 
     def run(
         self,
@@ -68,7 +68,7 @@ class Stack(nn.Module):
             x = block(x, mask, angles, None if cache is None else cache.layer(layer), memory, memory_mask)
         if cache is not None:
             cache.length += length
-        return site(f"{self.name}final_norm", self.final_norm(x))
+        return self.final_norm(x)
 
     def _refuse_cache(self, cache: KVCache, new: int, padding: Tensor | None, n_blocks: int | None) -> None:
         refuse_cache(self.config, cache, new)
@@ -82,7 +82,7 @@ class Stack(nn.Module):
         table = self._position_table()
         if table is not None:
             x = x + site(f"{self.name}embed.positions", table[positions].expand_as(x))
-        return site(f"{self.name}embed", self.embedding_norm(x))
+        return self.embedding_norm(x)
 
     def _position_table(self) -> Tensor | None:
         """What is added to the tokens, one row a position: (context length, C)."""
