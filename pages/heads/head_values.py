@@ -10,7 +10,7 @@ from viz_model.heads.measures import value_weighted
 
 
 @dataclass(frozen=True)
-class Drawn:
+class HeadQuantity:
     """One choice of the switch: its name, formula, colour role and scale."""
 
     name: str
@@ -31,11 +31,11 @@ RAW, SCORES, MASKED, WEIGHTS, CARRIED = (
 DRAWN = {
     drawn.name: drawn
     for drawn in (
-        Drawn(RAW, "QKᵀ", "scores", "diverging", masked=False),
-        Drawn(SCORES, "QKᵀ/√D", "scores", "diverging", masked=False),
-        Drawn(MASKED, "QKᵀ/√D + M", "scores", "diverging", masked=True),
-        Drawn(WEIGHTS, "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True),
-        Drawn(
+        HeadQuantity(RAW, "QKᵀ", "scores", "diverging", masked=False),
+        HeadQuantity(SCORES, "QKᵀ/√D", "scores", "diverging", masked=False),
+        HeadQuantity(MASKED, "QKᵀ/√D + M", "scores", "diverging", masked=True),
+        HeadQuantity(WEIGHTS, "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True),
+        HeadQuantity(
             CARRIED,
             "‖a·v‖, the weight times the length of the value vector",
             "value",

@@ -63,7 +63,7 @@ def draw() -> None:
 
 
 @st.fragment
-def draw_heads(drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
+def draw_heads(drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
     view = current_view()
     with st.container(horizontal=True, gap="medium"):
@@ -76,7 +76,7 @@ def draw_heads(drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
     bring_sidebar_along()
 
 
-def draw_switches() -> tuple[head_values.Drawn, bool, Shown]:
+def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
     """What is drawn, whether colours of weights go from 0 to 1 or over the range that is there, and of which tokens."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.segmented_control(
@@ -96,7 +96,7 @@ def draw_switches() -> tuple[head_values.Drawn, bool, Shown]:
     return DRAWN[name], name == WEIGHTS and colours == RANGES[0], shown
 
 
-def draw_grid(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
+def draw_grid(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:
     small, seen = grid_pictures(view, drawn.name, full, shown.hiding)
     head_grid(
         small,
@@ -167,7 +167,7 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     return ", ".join(found)
 
 
-def draw_head(view: View, drawn: head_values.Drawn, full: bool, shown: Shown) -> None:
+def draw_head(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:
     values = head_values.values(view.trace, drawn.name, view.layer, view.head)
     allowed = view.trace.mask(view.layer).numpy()
     matrix = Matrix(

@@ -7,7 +7,7 @@ from pages.layouts.blanks_figure import guess_figure
 from pages.layouts.examples import DECODER, ENCODER, Example, example
 from viz_model.layouts.blanks import Guesses, blank_bits, compare_guesses, with_blank
 from viz_model.layouts.depth import next_token_bits
-from viz_ui.components.tokens.seen_tokens import Row, seen_tokens
+from viz_ui.components.tokens.seen_tokens import TokenReader, seen_tokens
 from viz_ui.frame.address import clamp
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
@@ -21,8 +21,8 @@ def draw_blank() -> None:
     position = _choose_position(gpt)
     names = [shown(piece) for piece in gpt.trace.token_bytes]
     rows = [
-        Row(bert.model.name, "sees both sides of the blank", position, gpt.trace.length),
-        Row(gpt.model.name, "sees what stands before it", position, position),
+        TokenReader(bert.model.name, "sees both sides of the blank", position, gpt.trace.length),
+        TokenReader(gpt.model.name, "sees what stands before it", position, position),
     ]
     seen_tokens(names, rows, key="seen_tokens", on_pick=_pick)
     left, right = st.columns(2, gap="medium")

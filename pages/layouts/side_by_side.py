@@ -8,7 +8,16 @@ import viz_model as vm
 from pages.layouts.examples import BOTH, DECODER, ENCODER, Example, draw_source, example
 from viz_model.model.site_tensor import site_tensor
 from viz_model.shapes.values import statistics
-from viz_ui.components.layout_diagram import Block, Box, Half, Layout, Picture, Stack, boxes, layout_diagram
+from viz_ui.components.layout_diagram import (
+    Box,
+    DiagramBlock,
+    DiagramStack,
+    Half,
+    Layout,
+    Picture,
+    boxes,
+    layout_diagram,
+)
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import clamp
 from viz_ui.frame.view import current_view
@@ -87,7 +96,7 @@ def layout_of(one: Example) -> Layout:
     return Layout(config.layout, count, WORDS[config.layout], [_stack(one, part) for part in stacks])
 
 
-def _stack(one: Example, part: str) -> Stack:
+def _stack(one: Example, part: str) -> DiagramStack:
     trace, config = one.trace.of(part), one.model.config
     pieces = [shown(piece) for piece in trace.token_bytes]
     blocks = [_block(one, trace, layer) for layer in range(trace.n_layers)]
@@ -97,7 +106,7 @@ def _stack(one: Example, part: str) -> Stack:
         ends.append(_box(one, trace.site("final_norm"), title))
     if part != "encoder":
         ends.append(_box(one, "logits", "logits", _said(one)))
-    return Stack(
+    return DiagramStack(
         "" if part == "self" else f"{part}, {counted(trace.length, 'byte')}",
         "".join(pieces),
         _box(one, trace.site("embed"), POSITIONS[config.position]),
@@ -106,7 +115,7 @@ def _stack(one: Example, part: str) -> Stack:
     )
 
 
-def _block(one: Example, trace: vm.Trace, layer: int) -> Block:
+def _block(one: Example, trace: vm.Trace, layer: int) -> DiagramBlock:
     first = one.model.config.norm_place == "pre"
     attention = [(trace.part, "norm1", "attn", "self-attention", trace.mask_name)]
     if trace.part == "decoder":
@@ -120,7 +129,7 @@ def _block(one: Example, trace: vm.Trace, layer: int) -> Block:
     if one.model.config.d_ff:
         box = _box(one, trace.site("ffn.out", layer), "feed-forward")
         halves.append(Half(box, _box(one, trace.site("norm2", layer), "N"), first))
-    return Block(halves, _box(one, trace.site("resid_post", layer), f"block {layer}"))
+    return DiagramBlock(halves, _box(one, trace.site("resid_post", layer), f"block {layer}"))
 
 
 def _box(one: Example, site: str, title: str, words: str = "", role: str = "stream", picture=None) -> Box:

@@ -10,7 +10,7 @@ from viz_model.checkpoints import Entry, describe, fetched_folder
 from viz_model.checkpoints.compared import read_compared
 from viz_model.fetching import folder_name, remove
 from viz_model.memory_limits import RESERVE, available_bytes, needed_bytes
-from viz_ui.components.model_table import Act, Row, model_table
+from viz_ui.components.model_table import Act, ModelRow, model_table
 from viz_ui.frame.address import chosen_value
 from viz_ui.frame.loaded_models import (
     BUNDLED,
@@ -67,7 +67,7 @@ def draw_table() -> None:
     )
 
 
-def rows() -> list[Row]:
+def rows() -> list[ModelRow]:
     """The catalogue, the folders that were opened, and a fetch from the Hub that has no row yet."""
     latest = fetcher().latest
     coming = latest.name if latest and latest.is_under_way else None
@@ -75,11 +75,13 @@ def rows() -> list[Row]:
     made = [to_fetch_row(entry, coming) if entry.folder is None else here_row(entry) for entry in entries]
     made += [opened_row(folder) for folder in opened_folders()]
     if coming and coming not in {entry.name for entry in entries}:
-        made.append(Row(coming, "Hugging Face Hub", "being fetched", ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")]))
+        made.append(
+            ModelRow(coming, "Hugging Face Hub", "being fetched", ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")])
+        )
     return made
 
 
-def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Row:
+def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> ModelRow:
     """A model that is on this machine. name: what it is chosen by, where that is not its own name."""
     name = name or entry.name
     chosen, acts = chosen_value("model") == name, list(extra)
@@ -92,23 +94,23 @@ def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Row:
         state += f", needs {size_words(missing)} more memory"
     else:
         acts.insert(0, Act(LOOK, "Look at it", primary=True))
-    return Row(name, about(entry), state, cells(entry), acts, chosen=chosen)
+    return ModelRow(name, about(entry), state, cells(entry), acts, chosen=chosen)
 
 
-def to_fetch_row(entry: Entry, coming: str | None) -> Row:
+def to_fetch_row(entry: Entry, coming: str | None) -> ModelRow:
     """A model that is not here. coming: the name of the one that is being fetched; its progress is in the sidebar."""
     if coming == entry.name:
-        return Row(entry.name, about(entry), "being fetched", cells(entry), [Act(CANCEL, "Cancel")])
+        return ModelRow(entry.name, about(entry), "being fetched", cells(entry), [Act(CANCEL, "Cancel")])
     acts = [] if coming else [Act(FETCH, f"Fetch {size_words(entry.download)}", primary=True)]
-    return Row(entry.name, about(entry), entry.state, cells(entry), acts)
+    return ModelRow(entry.name, about(entry), entry.state, cells(entry), acts)
 
 
-def opened_row(folder: str) -> Row:
+def opened_row(folder: str) -> ModelRow:
     close = Act(CLOSE, "Close")
     try:
         return here_row(describe(Path(folder)), folder, (close,))
     except vm.VizError as error:
-        return Row(folder, str(error), "damaged", ["–"] * len(COLUMNS), [close])
+        return ModelRow(folder, str(error), "damaged", ["–"] * len(COLUMNS), [close])
 
 
 def missing_memory(entry: Entry) -> int:

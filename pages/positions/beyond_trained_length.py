@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class LongTextLosses:
     """Losses (n,T) in pieces that restart, and the readings as one text: as trained, and as asked for."""
 
     restarting: Tensor
@@ -117,7 +117,7 @@ def _choose(name: str, model: vm.Model) -> Asked:
     return Asked(name, times or TIMES[1], windows or WINDOWS[0], way or AS_TRAINED, factor or FACTORS[1])
 
 
-def _found(model: vm.Model, asked: Asked) -> Found | None:
+def _found(model: vm.Model, asked: Asked) -> LongTextLosses | None:
     """All that is drawn, kept for this visitor; None when the reader stopped the work."""
     of = (asked.name, asked.times, asked.windows)
     if st.session_state.get("past_trained", (None,))[0] != of:
@@ -147,7 +147,7 @@ def _found(model: vm.Model, asked: Asked) -> Found | None:
     if not wanted.keys() <= parts.keys():
         return None
     readings = {words: parts[words] for words in (AS_TRAINED, asked.words)}
-    return Found(parts["restarting"], readings, parts["head"], parts["held out"])
+    return LongTextLosses(parts["restarting"], readings, parts["head"], parts["held out"])
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
@@ -155,7 +155,7 @@ def _rows(_model: vm.Model, name: str, times: int, windows: int) -> tuple[Tensor
     return long_rows(_model, name, times * _model.config.context_length + 1, windows)
 
 
-def _finding(found: Found, trained: int) -> str:
+def _finding(found: LongTextLosses, trained: int) -> str:
     """The losses before and past the trained length, in nats a token."""
     words = []
     for name, losses in _losses(found).items():
@@ -164,11 +164,11 @@ def _finding(found: Found, trained: int) -> str:
     return f"Loss, nats a token, up to position {trained - 1:,} → past it. {' · '.join(words).capitalize()}."
 
 
-def _losses(found: Found) -> dict[str, Tensor]:
+def _losses(found: LongTextLosses) -> dict[str, Tensor]:
     return {"restarting": found.restarting} | {name: reading.losses for name, reading in found.readings.items()}
 
 
-def _draw_curves(found: Found, model: vm.Model, trained: int) -> None:
+def _draw_curves(found: LongTextLosses, model: vm.Model, trained: int) -> None:
     size, theme = max(1, trained // BINS), st.context.theme.type or "light"
 
     def curve(values: Tensor) -> Curve:
@@ -199,7 +199,7 @@ def _draw_curves(found: Found, model: vm.Model, trained: int) -> None:
                 st.plotly_chart(figure, key=f"past_{name}", theme=None, config={"displayModeBar": False})
 
 
-def _what_was_read(found: Found, model: vm.Model, asked: Asked) -> str:
+def _what_was_read(found: LongTextLosses, model: vm.Model, asked: Asked) -> str:
     trained = model.config.context_length
     size, half = max(1, trained // BINS), (trained + 1) // 2
     whose = "its" if found.is_held_out else "tiny-gpt’s"

@@ -11,7 +11,7 @@ from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
 from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
 from viz_ui.frame.view import View, current_view, traced
 from viz_ui.look.text import number, plain
-from viz_ui.parts.fitting_model import Drawn, drawn
+from viz_ui.parts.fitting_model import FittingPrompt, drawn
 
 FURTHEST = 100_000  # what the address may ask for; the sliders bring it into their range
 
@@ -39,7 +39,7 @@ def draw_rotation() -> None:
     _draw_frequencies(shown, pairs)
 
 
-def rotary_trace(view: View, shown: Drawn) -> vm.Trace:
+def rotary_trace(view: View, shown: FittingPrompt) -> vm.Trace:
     """The sidebar's pass where its model is the one that is drawn, else that model's pass under its own mask."""
     config = shown.model.config
     trace = traced(shown.name, shown.prompt, config.mask) if shown.instead else view.trace
@@ -51,7 +51,7 @@ def _turns(config: ModelFacts) -> bool:
     return config.position == "rotary" and config.rotary_pairs is not None
 
 
-def _draw_clocks(shown: Drawn, pairs: RotaryPairs, moved: Moved) -> None:
+def _draw_clocks(shown: FittingPrompt, pairs: RotaryPairs, moved: Moved) -> None:
     config, own = shown.model.config, shown.query - shown.key
     both_ways = config.mask != "causal"
     longest = 2 * config.context_length
@@ -83,7 +83,7 @@ def _keep(moved: Moved) -> None:
     st.session_state.update(shift=moved.shift, apart=moved.apart, pair=moved.pair)
 
 
-def _draw_frequencies(shown: Drawn, pairs: RotaryPairs) -> None:
+def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
     """How long each pair takes for a turn, with this base and another one."""
     config = shown.model.config
     st.subheader("How fast each pair turns")

@@ -12,7 +12,7 @@ from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose_cell
 from viz_ui.frame.view import current_view
 from viz_ui.look.text import number, plain
-from viz_ui.parts.fitting_model import ADDED, Drawn, drawn, is_ours
+from viz_ui.parts.fitting_model import ADDED, FittingPrompt, drawn, is_ours
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 
@@ -70,7 +70,7 @@ def position_tables(model: vm.Model) -> dict[str, Tensor]:
     return tables
 
 
-def _words(shown: Drawn, name: str) -> str:
+def _words(shown: FittingPrompt, name: str) -> str:
     config = shown.model.config
     if name == "sinusoidal":
         own = "" if config.position == name else ", as large as the learned one"
@@ -84,7 +84,7 @@ def _words(shown: Drawn, name: str) -> str:
     )
 
 
-def table_matrices(shown: Drawn, name: str, table: Tensor) -> list[Matrix]:
+def table_matrices(shown: FittingPrompt, name: str, table: Tensor) -> list[Matrix]:
     rows = [str(position) for position in range(len(table))]
     columns = [str(number) for number in range(table.shape[1])]
     return [
@@ -120,7 +120,7 @@ def table_matrices(shown: Drawn, name: str, table: Tensor) -> list[Matrix]:
     ]
 
 
-def _pair_words(shown: Drawn, table: Tensor) -> str:
+def _pair_words(shown: FittingPrompt, table: Tensor) -> str:
     """The rows of the chosen query and key in numbers."""
     i, j = shown.query, shown.key
     first, second = table[i].double(), table[j].double()
@@ -132,7 +132,7 @@ def _pair_words(shown: Drawn, table: Tensor) -> str:
     )
 
 
-def _shared(shown: Drawn) -> dict:
+def _shared(shown: FittingPrompt) -> dict:
     """What both matrices have: the positions of the chosen query and key framed; only the prompt's can be chosen."""
 
     def pick(event: dict) -> None:

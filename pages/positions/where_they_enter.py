@@ -9,7 +9,7 @@ import viz_model as vm
 from viz_model.positions.schemes import SiteChange, possible_schemes, site_changes
 from viz_ui.frame.view import current_view
 from viz_ui.look.text import number, plain
-from viz_ui.parts.fitting_model import NAMES, Drawn, drawn, is_ours, variant
+from viz_ui.parts.fitting_model import NAMES, FittingPrompt, drawn, is_ours, variant
 
 ELSEWHERE, WITHOUT = "moved as a whole", "without positions"
 SENTENCES = {
@@ -75,7 +75,7 @@ def _site_changes(name: str, prompt: str, scheme: str, by: int) -> list[SiteChan
     return site_changes(model, ids, model, by) if by else site_changes(model, ids, variant(name, "none"))
 
 
-def change_table(shown: Drawn, schemes: list[str], found: dict[str, list[SiteChange]]) -> pd.DataFrame:
+def change_table(shown: FittingPrompt, schemes: list[str], found: dict[str, list[SiteChange]]) -> pd.DataFrame:
     """A row for each site of the embedding, the chosen layer and the end; a column for each scheme."""
     config = shown.model.config
     part = config.parts[0]

@@ -10,7 +10,7 @@ from viz_ui.components.tokens.token_order import token_order
 from viz_ui.frame.address import choose, choose_cell
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.text import number
-from viz_ui.parts.fitting_model import NAMES, Drawn, drawn, is_ours, scheme_badge, variant
+from viz_ui.parts.fitting_model import NAMES, FittingPrompt, drawn, is_ours, scheme_badge, variant
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 FIRST_SEED, LARGEST_SEED = 1, 999_999
@@ -29,7 +29,7 @@ def draw_word_order() -> None:
     _draw_matrices(view, shown, change)
 
 
-def _choose(shown: Drawn) -> tuple[str, tuple[int, ...]]:
+def _choose(shown: FittingPrompt) -> tuple[str, tuple[int, ...]]:
     """The scheme and the order; both are in the address."""
     with st.container(key="positions_address"):  # not shown: button and row of words are their widgets
         seed = st.number_input("Seed", 0, LARGEST_SEED, FIRST_SEED, key="shuffle", bind="query-params")
@@ -77,7 +77,7 @@ def _change_order(name: str, prompt: str, scheme: str, order: tuple[int, ...]) -
     return change_order(model, model.encode(prompt), order)
 
 
-def _finding(shown: Drawn, scheme: str, order: tuple[int, ...]) -> str:
+def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
     found = []
     for name in possible_schemes(shown.model.config):
         change = _change_order(shown.name, shown.prompt, name, order).weights_change
@@ -86,7 +86,7 @@ def _finding(shown: Drawn, scheme: str, order: tuple[int, ...]) -> str:
     return f"{scheme_badge(shown.model, scheme)} Largest difference of any weight, words put back: {' · '.join(found)}"
 
 
-def _draw_matrices(view: View, shown: Drawn, change: OrderChange) -> None:
+def _draw_matrices(view: View, shown: FittingPrompt, change: OrderChange) -> None:
     """The head as typed, with the words in their order, and their difference once rows and columns are put back."""
     matrices = order_matrices(shown, change)
     places = {token: place for place, token in enumerate(change.order)}
@@ -117,7 +117,7 @@ def _draw_matrices(view: View, shown: Drawn, change: OrderChange) -> None:
     )
 
 
-def order_matrices(shown: Drawn, change: OrderChange) -> list[Matrix]:
+def order_matrices(shown: FittingPrompt, change: OrderChange) -> list[Matrix]:
     typed = change.typed.weights(shown.layer, shown.head)
     shuffled = change.shuffled.weights(shown.layer, shown.head)
     names, back = shown.labels, put_back(shuffled, change.order)
@@ -148,7 +148,7 @@ def _choose_moved(event: dict, order: tuple[int, ...]) -> None:
     choose(**{name: order[event[name]] for name in ("query", "key") if event[name] is not None})
 
 
-def _name(shown: Drawn, matrix: Matrix) -> Named:
+def _name(shown: FittingPrompt, matrix: Matrix) -> Named:
     where = f"layer{shown.layer}_head{shown.head}"
     return Named(
         f"{shown.model.name}, layer {shown.layer}, head {shown.head}: {matrix.title}",
@@ -156,7 +156,7 @@ def _name(shown: Drawn, matrix: Matrix) -> Named:
     )
 
 
-def _arrays(shown: Drawn, change: OrderChange, matrices: list[Matrix]) -> dict:
+def _arrays(shown: FittingPrompt, change: OrderChange, matrices: list[Matrix]) -> dict:
     """Everything of the section for one NPZ file."""
     return {
         "description": "weights (T,T) of one head as typed, with token order[p] at place p, and their difference with "

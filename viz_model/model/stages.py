@@ -11,7 +11,7 @@ from viz_model.model.sampling import Sampled
 
 
 @dataclass(frozen=True)
-class Stage:
+class SamplingStage:
     """After a stage: how many tokens are left, and the probability that they had together before any cut."""
 
     name: str
@@ -19,11 +19,14 @@ class Stage:
     probability: float
 
 
-def stages(sampled: Sampled) -> list[Stage]:
+def stages(sampled: Sampled) -> list[SamplingStage]:
     """All tokens, what top-k leaves of them, and what top-p leaves of that (of which one is drawn)."""
     everything = torch.ones_like(sampled.kept)
     kept = {"all": everything, "top-k": sampled.by_top_k, "top-p": sampled.kept}
-    return [Stage(name, int(left.sum()), float(sampled.full_probabilities[left].sum())) for name, left in kept.items()]
+    return [
+        SamplingStage(name, int(left.sum()), float(sampled.full_probabilities[left].sum()))
+        for name, left in kept.items()
+    ]
 
 
 def span(sampled: Sampled, token_id: int) -> tuple[float, float]:

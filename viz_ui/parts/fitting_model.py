@@ -18,7 +18,7 @@ ADDED = ("sinusoidal", "learned")  # to the embedding; the others are not
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class FittingPrompt:
     """The prompt in the model that a section draws, and the choices of the sidebar brought into its range.
 
     name: of the model in the catalogue, or its folder.
@@ -41,7 +41,7 @@ class Drawn:
         return labels(self.model.token_bytes(self.ids))
 
 
-def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> Drawn:
+def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> FittingPrompt:
     """The sidebar's model where its config `fits`, else the first of the catalogue's that does; of an encoder-decoder,
     its encoder. `needs` says in words what fits.
 
@@ -53,7 +53,7 @@ def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> Drawn:
     prompt = view.text if instead else view.prompt
     ids = tuple(model.encode(prompt)) if instead else view.trace.of(part).ids
     last = len(ids) - 1
-    return Drawn(
+    return FittingPrompt(
         name=name,
         model=model,
         prompt=prompt,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from viz_ui.components.layout_diagram import Block, Box, Half, Layout, Picture, Stack, boxes, pack_layouts
+from viz_ui.components.layout_diagram import Box, DiagramBlock, DiagramStack, Half, Layout, Picture, boxes, pack_layouts
 from viz_ui.components.shared.packing import unpack
 
 RANDOM = np.random.default_rng(0)
@@ -15,8 +15,8 @@ HALVES = (
     Half(WEIGHTS, Box("gpt norm1", "N"), True),
     Half(Box("gpt ffn", "feed-forward"), Box("gpt norm2", "N"), False),
 )
-STACK = Stack(
-    "", "a b", Box("gpt embed", "tokens"), [Block(HALVES, Box("gpt end", "block 0"))], [Box("gpt out", "logits")]
+STACK = DiagramStack(
+    "", "a b", Box("gpt embed", "tokens"), [DiagramBlock(HALVES, Box("gpt end", "block 0"))], [Box("gpt out", "logits")]
 )
 LAYOUT = Layout("decoder-only", "gpt", "", [STACK])
 

@@ -2,13 +2,15 @@
 
 import pytest
 
-from viz_ui.components.model_table import Act, Row, checked_act, pack_table
+from viz_ui.components.model_table import Act, ModelRow, checked_act, pack_table
 from viz_ui.components.shared.packing import unpack
 
 COLUMNS = (("L", "Layers"), ("H", "Heads"))
 ROWS = [
-    Row("<b>one</b>", "a line", "here", ["4", "8"], [Act("look", "Look at it"), Act("remove", "Remove", "Remove it?")]),
-    Row("two", "", "", ["–", "…"], [Act("look", "Chosen", done=True), Act("cancel", "Cancel")], chosen=True),
+    ModelRow(
+        "<b>one</b>", "a line", "here", ["4", "8"], [Act("look", "Look at it"), Act("remove", "Remove", "Remove it?")]
+    ),
+    ModelRow("two", "", "", ["–", "…"], [Act("look", "Chosen", done=True), Act("cancel", "Cancel")], chosen=True),
 ]
 
 
@@ -30,7 +32,7 @@ def test_what_the_script_gets():
 
 def test_a_row_has_one_cell_a_column():
     with pytest.raises(ValueError, match="two has 1 cells for 2 columns"):
-        pack_table(COLUMNS, [Row("two", "", "", ["1"])])
+        pack_table(COLUMNS, [ModelRow("two", "", "", ["1"])])
 
 
 @pytest.mark.parametrize(

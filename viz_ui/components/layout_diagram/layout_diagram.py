@@ -3,7 +3,7 @@
 Before a half stands its norm on the branch (pre-norm), or behind it on the stream (post-norm). Attention boxes hold a
 picture of real weights.
 
-    layout_diagram([Layout("decoder-only", "tiny-gpt, 4.3 M parameters", [Stack(...)])], chosen="tiny-gpt logits",
+    layout_diagram([Layout("decoder-only", "tiny-gpt, 4.3 M parameters", [DiagramStack(...)])], chosen="tiny-gpt logits",
                    key="layouts", on_pick=lambda name: ...)
 """
 
@@ -58,7 +58,7 @@ class Half:
 
 
 @dataclass(frozen=True)
-class Block:
+class DiagramBlock:
     """Halves in their order; `end` is the stream behind them."""
 
     halves: Sequence[Half]
@@ -66,13 +66,13 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Stack:
+class DiagramStack:
     """What is read, the embedding, the blocks, and the boxes at the end of the stream."""
 
     title: str
     reads: str
     start: Box
-    blocks: Sequence[Block]
+    blocks: Sequence[DiagramBlock]
     ends: Sequence[Box]
 
 
@@ -83,7 +83,7 @@ class Layout:
     title: str
     model: str
     words: str
-    stacks: Sequence[Stack]
+    stacks: Sequence[DiagramStack]
 
 
 def layout_diagram(layouts: Sequence[Layout], *, chosen: str, key: str, on_pick: Callable[[str], None]) -> None:

@@ -35,7 +35,7 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelRow:
     """One model: its name, its state, its cells, what can be done, and a line about it under all of them."""
 
     name: str
@@ -48,7 +48,7 @@ class Row:
 
 def model_table(
     columns: Sequence[tuple[str, str]],
-    rows: Sequence[Row],
+    rows: Sequence[ModelRow],
     *,
     key: str,
     on_act: Callable[[str, str], None] | None = None,
@@ -63,7 +63,7 @@ def model_table(
     _component(data=pack_table(columns, rows), key=key, on_act_change=acted)
 
 
-def pack_table(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> bytes:
+def pack_table(columns: Sequence[tuple[str, str]], rows: Sequence[ModelRow]) -> bytes:
     """The blob that the script draws from; raises ValueError where a row has not one cell a column."""
     for row in rows:
         if len(row.cells) != len(columns):
@@ -71,7 +71,7 @@ def pack_table(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> bytes
     return pack({"columns": list(columns), "rows": [asdict(row) for row in rows]})
 
 
-def checked_act(value, rows: Sequence[Row]) -> tuple[str, str] | None:
+def checked_act(value, rows: Sequence[ModelRow]) -> tuple[str, str] | None:
     """The event [act, model], or None: it is a visitor's to forge, so only what stands on the screen counts."""
     there = {(act.name, row.name) for row in rows for act in row.acts if not act.done}
     is_pair = isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)

@@ -1,6 +1,6 @@
 """The tokens of a prompt as rows of buttons, one row a reader of them: what it sees, the blank, what it cannot see.
 
-seen_tokens(labels, [Row("tiny-bert", blank=3, seen_until=14), Row("tiny-gpt", blank=3, seen_until=3)],
+seen_tokens(labels, [TokenReader("tiny-bert", blank=3, seen_until=14), TokenReader("tiny-gpt", blank=3, seen_until=3)],
             key="seen", on_pick=lambda token: ...)
 """
 
@@ -22,7 +22,7 @@ _component = component(
 
 
 @dataclass(frozen=True)
-class Row:
+class TokenReader:
     """A reader: its name and words, which token is the blank, and before which token it stops seeing."""
 
     title: str
@@ -31,7 +31,9 @@ class Row:
     seen_until: int
 
 
-def seen_tokens(tokens: Sequence[str], rows: Sequence[Row], *, key: str, on_pick: Callable[[int], None]) -> None:
+def seen_tokens(
+    tokens: Sequence[str], rows: Sequence[TokenReader], *, key: str, on_pick: Callable[[int], None]
+) -> None:
     """Draw them. tokens: one ready-made string each. on_pick: called with the number of a clicked token."""
 
     def picked() -> None:
