@@ -1,14 +1,32 @@
-"""Arrows run one way: pages -> viz_ui and viz_model; a component knows no model, the model no screen."""
+"""Arrows run one way: pages -> viz_ui -> viz_model; a component knows no model, the model no screen.
 
+In viz_model and viz_ui a file may import from its own folder and from those of the steps below it.
+"""
+
+import ast
 import subprocess
 import sys
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from tests.support.sources import ROOT, declared, imports
+from tests.support.sources import ROOT, declared, imported_modules, imports
 
 OWN = {"app", "pages", "viz_model", "viz_ui"}
-MAXIMUM_LINES = 330
+STEPS = {  # from the ground up
+    "viz_model": (
+        {"errors"},
+        {"memory_limits", "transformer"},
+        {"model"},
+        {"flash", "heads", "hub", "masking", "shapes"},
+        {"fetching", "layouts", "positions", "quantization"},
+        {"checkpoints"},
+        {"training"},
+        {"misconceptions"},
+    ),
+    "viz_ui": ({"look"}, {"components", "frame"}, {"parts"}),
+}
 FORBIDDEN = {  # folder -> packages that no file below it may import
     "viz_model": {"streamlit", "plotly", "viz_ui", "pages", "app"},
     "viz_ui": {"pages", "app"},
@@ -32,6 +50,62 @@ def test_no_import_against_the_arrows(folder):
     assert not found, "\n".join(found)
 
 
+def own_modules():
+    """(path, line, module) of every import of a module of this project by another one."""
+    for folder in sorted(OWN - {"app"}):
+        for path in sources(folder, ".py"):
+            for line, module in sorted(imported_modules(path)):
+                if module.partition(".")[0] in OWN:
+                    yield path.relative_to(ROOT), line, module
+
+
+@pytest.mark.parametrize("package", STEPS)
+def test_no_folder_imports_from_its_own_step_or_from_one_above(package):
+    step = {folder: number for number, folders in enumerate(STEPS[package]) for folder in folders}
+    against = []
+    for path, line, module in own_modules():
+        parts = module.split(".")
+        if path.parts[0] == parts[0] == package and len(path.parts) > 2 and len(parts) > 1:
+            here, there = path.parts[1], parts[1]
+            if here != there and step[there] >= step[here]:
+                against.append(f"{path}:{line} imports {module}")
+    assert not against, "\n".join(against)
+    assert {path.name for path in (ROOT / package).iterdir() if (path / "__init__.py").exists()} <= step.keys()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    arrows = defaultdict(set)
+    for path, _, module in own_modules():
+        name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        if module != name and not name.startswith(f"{module}."):  # a folder's list of names is no arrow of its files
+            arrows[name].add(module)
+    assert len(arrows) > 150
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_page_imports_from_another_one():
+    across = [
+        f"{path}:{line} imports {module}"
+        for path, line, module in own_modules()
+        if path.parts[0] == "pages" and module.startswith("pages.") and path.parts[1] != module.split(".")[1]
+    ]
+    assert not across, "\n".join(across)
+
+
+def test_no_class_name_stands_for_two_things():
+    places = defaultdict(list)
+    for folder in sorted(OWN - {"app"}):
+        for path in sources(folder, ".py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    twice = {name: where for name, where in places.items() if len(where) > 1 and name != "Progress"}
+    assert not twice, twice
+
+
 def test_every_import_is_declared():
     known = declared("requirements.txt") | declared("requirements-dev.txt") | OWN | sys.stdlib_module_names
     files = [ROOT / "app.py", *(path for folder in sorted(OWN - {"app"}) for path in sources(folder, ".py"))]
@@ -42,17 +116,6 @@ def test_every_import_is_declared():
         if package not in known
     ]
     assert not found, "\n".join(found)
-
-
-def test_files_stay_readable_in_one_sitting():
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for folder in ("viz_model", "viz_ui", "pages")
-        for path in sources(folder, ".py", ".js", ".css")
-    }
-    assert lengths, "no sources found"
-    long = {name: length for name, length in lengths.items() if length > MAXIMUM_LINES}
-    assert not long, f"over {MAXIMUM_LINES} lines, each wants to be two: {long}"
 
 
 def run_python(code):

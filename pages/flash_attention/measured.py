@@ -6,11 +6,10 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from pages.generate.run import milliseconds
 from viz_model.flash.measuring import Bench, Measuring
 from viz_model.flash.timing import Call, Shapes, Timing
 from viz_ui.look.growth_figure import growth_figure
-from viz_ui.look.text import plain, size_words
+from viz_ui.look.text import milliseconds, plain, size_words
 
 POLL_SECONDS = 0.7
 

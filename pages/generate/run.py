@@ -13,7 +13,7 @@ from viz_model.model.sampling import Sampling
 from viz_model.model.stages import assembled_weights, span, stages
 from viz_model.shapes import costs
 from viz_ui.components.generation import CandidatePicture, StepPicture
-from viz_ui.look.text import number, shown
+from viz_ui.look.text import milliseconds, number, shown
 
 CANDIDATES = 10
 
@@ -171,7 +171,3 @@ def cache_formula(step: vm.Step) -> str:
 def short(flops: int) -> str:
     """With M for millions or G for thousands of millions."""
     return f"{number(flops / 1e9, 3)} G" if flops >= 1e9 else f"{number(flops / 1e6, 3)} M"
-
-
-def milliseconds(seconds: float) -> str:
-    return f"{number(seconds * 1e3, 3)} ms"

@@ -7,17 +7,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def imports(path):
-    """(line, package) of every import in the Python file at `path`, at any depth.
+def imported_modules(path):
+    """(line, module) of every import in the Python file at `path`, at any depth, as far as a name may be a module.
 
-    A package is the first part of a module's name; a relative import counts as its top folder.
+    `from a import b` counts as a.b where there is such a file, else as a; a relative import as its top folder.
     """
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield node.lineno, path.relative_to(ROOT).parts[0]
         elif isinstance(node, ast.ImportFrom):
-            module = node.module if node.level == 0 else path.relative_to(ROOT).parts[0]
-            yield node.lineno, module.partition(".")[0]
+            whole = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            yield from {(node.lineno, name if is_own_module(name) else node.module) for name in whole.values()}
+
+
+def imports(path):
+    """(line, package) of every import: the first part of each module's name."""
+    return {(line, module.partition(".")[0]) for line, module in imported_modules(path)}
+
+
+def is_own_module(name):
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 def declared(requirements):

@@ -92,3 +92,8 @@ def size_words(count: int) -> str:
     while value >= 1000 and len(units) > 1:
         value, units = value / 1000, units[1:]
     return f"{value:.3g} {units[0]}" if value < 100 else f"{value:.0f} {units[0]}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as thousandths, three digits of them."""
+    return f"{number(seconds * 1e3, 3)} ms"

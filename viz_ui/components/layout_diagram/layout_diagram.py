@@ -3,8 +3,8 @@
 Before a half stands its norm on the branch (pre-norm), or behind it on the stream (post-norm). Attention boxes hold a
 picture of real weights.
 
-    layout_diagram([Layout("decoder-only", "tiny-gpt, 4.3 M parameters", [DiagramStack(...)])], chosen="tiny-gpt logits",
-                   key="layouts", on_pick=lambda name: ...)
+    layout_diagram([Layout("decoder-only", "tiny-gpt, 4.3 M parameters", [DiagramStack(...)])],
+                   chosen="tiny-gpt logits", key="layouts", on_pick=lambda name: ...)
 """
 
 from __future__ import annotations
