@@ -58,10 +58,14 @@ class HubTransformer(ToLogits):
 
     @property
     def head_modules(self) -> frozenset[str]:
-        """What the model's own code has behind its stacks."""
+        """What the model's own code has behind its stacks; a table of tokens that lies there is looked up only."""
         stacks = {self.stack, self.encoder} - {None}
         inside = {id(module) for stack in stacks for module in stack.modules()}
-        return frozenset(name for name, module in self.model.named_modules() if id(module) not in inside)
+        return frozenset(
+            name
+            for name, module in self.model.named_modules()
+            if id(module) not in inside and not isinstance(module, nn.Embedding)
+        )
 
     def equation(self, attention: str) -> Equation:
         """What of the equation is the same for all heads of an attention, by the name of its hook sites."""
