@@ -62,14 +62,14 @@ def _begin(shapes: Shapes) -> None:
 def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
     if measuring is None:
         return (
-            f"Runs {_shape_words(shapes)} here, T doubling from 64 on as far as it goes in half a minute and in a "
-            "gigabyte, in a process of its own. You can stop it."
+            f"This runs {_shape_words(shapes)}, on this machine. T starts at 64 and doubles, until half a minute has "
+            "passed or a gigabyte is full. You can stop it at any time."
         )
     if measuring.is_under_way:
         done = f"T = {measuring.timings[-1].length:,} is done" if measuring.timings else "starting"
         return f"Measuring {_shape_words(measuring.shapes)}: {done} …"
     ended = "Stopped. " if measuring.was_stopped else ""
-    other = "" if measuring.shapes == shapes else " The model or mask is another one now: measure again."
+    other = "" if measuring.shapes == shapes else " The model or the mask has changed since: measure again."
     where = measuring.machine
     here = f" on {plain(where.processor)}, {where.threads} thread, torch {plain(where.torch)}" if where else ""
     return f"{ended}Measured for {_shape_words(measuring.shapes)}{here}.{other}"
@@ -110,13 +110,13 @@ def _comparison_words(timings: list[Timing]) -> str:
     both = [timing for timing in timings if timing.written_out]
     last, farthest = both[-1], timings[-1]
     words = (
-        f"At T = {last.length:,}: written out {milliseconds(last.written_out.seconds)} and "
-        f"{size_words(last.written_out.nbytes)}, fused {milliseconds(last.fused.seconds)} and "
+        f"At T = {last.length:,}, written out takes {milliseconds(last.written_out.seconds)} and "
+        f"{size_words(last.written_out.nbytes)}; fused takes {milliseconds(last.fused.seconds)} and "
         f"{size_words(last.fused.nbytes)}."
     )
     if farthest is not last:
         words += (
-            f" Fused alone went on to T = {farthest.length:,}: {milliseconds(farthest.fused.seconds)} and "
-            f"{size_words(farthest.fused.nbytes)}; written out it would hold two matrices of H·T² numbers there."
+            f" Only fused went on to T = {farthest.length:,}, with {milliseconds(farthest.fused.seconds)} and "
+            f"{size_words(farthest.fused.nbytes)}. Written out, two matrices of H·T² numbers would not fit there."
         )
     return words

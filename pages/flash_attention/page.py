@@ -25,6 +25,7 @@ from viz_ui.components.tiles import tiles
 from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, clamp
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import coloured
+from viz_ui.look.glossary import explained
 from viz_ui.look.growth_figure import growth_figure
 
 ONLINE_SOFTMAX = (
@@ -36,12 +37,23 @@ ONLINE_SOFTMAX = (
 A100_KILOBYTES = 192  # of each of its streaming multiprocessors (Dao et al. 2022, §2.1)
 MOST_KILOBYTES = 100_000
 
+SOURCES = (
+    "“Written out” computes whole matrices, as the other pages show them; “fused” is the function "
+    "scaled_dot_product_attention of torch, which chooses its own tiles. A time is the fastest of up to nine calls. "
+    "Memory is the most that torch held at once, with the result. “Bytes moved” counts each number that is loaded or "
+    "stored, each time. Papers: Milakov and Gimelshein 2018, Algorithm 3 (online softmax); Dao et al. 2022, "
+    "“FlashAttention”, Algorithms 0 and 1, Theorem 2 (written out moves Θ(T·D + T²) bytes, tiled Θ(T²·D²/M)); Dao "
+    "2023, “FlashAttention-2”, Algorithm 1 and §3.1 (queries outside, one division, skipped tiles)."
+)
+
 
 def draw() -> None:
     view = current_view()
     st.title("FlashAttention")
     st.markdown(
-        "The same attention, tile by tile: a query carries its running maximum **m**, sum **l** and output **O** on."
+        "**How can attention work without storing its whole matrix?** It goes tile by tile. From tile to tile, a query "
+        "keeps its maximum **m**, its sum **l** and its output **O**.",
+        help=explained("score", "softmax", "value", "weight"),
     )
     with st.container(horizontal=True, horizontal_alignment="center", gap="large"):
         for formula in ONLINE_SOFTMAX:
@@ -54,20 +66,20 @@ def draw() -> None:
     elif trace.mask(view.layer).any():
         draw_tiles(tiling)
     else:
-        st.info("The mask lets no query read any key, so there is nothing to work out.", icon=":material/grid_off:")
+        st.info("Under this mask no query may read a key, so there is nothing to show.", icon=":material/grid_off:")
     draw_traffic(view, tiling, stepped=not problem)
-    st.subheader("Measured here")
+    st.subheader("Time and memory on this machine")
     config = view.model.config
     causal = trace.mask_name == "causal"
     draw_measured(Shapes(config.n_heads, config.n_kv_heads, config.d_head, causal), trace.length)
-    st.caption(sources())
+    st.caption(SOURCES)
 
 
 def choose_tiling(trace: vm.Trace) -> Tiling:
     """Rows, columns and the order of the loops; empty numbers are the usual ones."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        rows = tile_side("Rows of a tile, queries", "tile_rows", trace.length)
-        columns = tile_side("Columns, keys", "tile_columns", trace.key_length)
+        rows = tile_side("Rows of a tile (queries)", "tile_rows", trace.length)
+        columns = tile_side("Columns of a tile (keys)", "tile_columns", trace.key_length)
         order = st.segmented_control(
             "Loops",
             traffic.ORDERS,
@@ -75,8 +87,9 @@ def choose_tiling(trace: vm.Trace) -> Tiling:
             required=True,
             key="loops",
             bind="query-params",
-            help="Queries outside: m, l and O of a row stay in fast memory until it is done (FlashAttention-2). Keys "
-            "outside: K and V are read once, and m, l and O travel (FlashAttention).",
+            help="- **queries outside**: m, l and O of a query stay in fast memory until the query is done. "
+            "FlashAttention-2 does it so.\n- **keys outside**: K and V are read once, and m, l and O go to slow memory "
+            "and back. FlashAttention does it so.",
         )
     with st.container(key="tiles_address"):  # not shown: the player is its widget, the address its place
         st.number_input("Tile", 0, None, None, key="tile", bind="query-params")
@@ -95,8 +108,8 @@ def tile_side(label: str, name: str, length: int) -> int:
         key=name,
         bind="query-params",
         placeholder=f"{usual}",
-        help=f"Empty: {usual}, at most eight tiles a side.",
-        width=170,
+        help=f"If the box is empty, it is {usual}. That makes at most eight tiles along each side.",
+        width=190,
     )
     return side or usual
 
@@ -129,7 +142,7 @@ def look_at(tile: int, query: int) -> None:
 
 def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
     """Bytes between the two memories: counted in the run above, and by formula over T."""
-    st.subheader("What moves between slow and fast memory")
+    st.subheader("What moves between slow and fast memory", help=explained("FLOP"))
     with st.container(horizontal=True, gap="medium"):
         if stepped:
             with st.container(key="flash_side_table"):
@@ -143,12 +156,13 @@ def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
 def draw_curves(view: View, tiling: Tiling) -> None:
     """Bytes over T for a fast memory of the reader's."""
     kilobytes = st.number_input(
-        "Fast memory M, in KB of 1,024 bytes",
+        "Fast memory in KB of 1,024 bytes",
         1,
         MOST_KILOBYTES,
         A100_KILOBYTES,
         key="fast_memory",
         bind="query-params",
+        help="192 KB is the fast memory of one processor of an A100 (Dao et al. 2022, §2.1).",
         width=250,
     )
     fast_numbers, (length, _, width, _) = 1024 * kilobytes // NUMBER_BYTES, sizes(view)
@@ -162,21 +176,9 @@ def draw_curves(view: View, tiling: Tiling) -> None:
     figure = growth_figure(lengths, curves, length=length, unit="bytes moved, one head")
     st.plotly_chart(figure, key="traffic", config={"displaylogo": False})
     st.caption(
-        f"T = S, D = {width}, every tile read. Tiles fill M = {fast_numbers:,} numbers of {NUMBER_BYTES} bytes: "
-        f"⌈M/4D⌉ in the outer loop, min(⌈M/4D⌉, D) in the inner one; with {tiling.order} {rows:,} × {columns:,}. "
-        "192 KB is the fast memory of one processor of an A100."
-    )
-
-
-def sources() -> str:
-    return (
-        "Online softmax: Milakov & Gimelshein 2018, Algorithm 3. Tiles with keys outside: Dao et al. 2022, "
-        "“FlashAttention”, Algorithm 1; with queries outside, O divided once, masked tiles skipped: Dao 2023, "
-        "“FlashAttention-2”, Algorithm 1 and §3.1. Bytes by formula: each number that an algorithm loads or stores "
-        "counts once a time; written out is Algorithm 0 (Q and K in, QKᵀ out and in, softmax out and in, V in, O out). "
-        "Θ(T·D + T²) and Θ(T²·D²/M): Theorem 2. Measured are real seconds, the fastest of up to nine calls, and the "
-        "most bytes that torch’s allocator held, the result included; “fused” is torch’s scaled_dot_product_attention, "
-        "with tiles of its own choice, “written out” the code that makes this program’s matrices."
+        f"The curves hold for T = S and D = {width}, without skipped tiles. The fast memory holds M = {fast_numbers:,} "
+        f"numbers. A tile has ⌈M/4D⌉ rows or columns in the outer loop and min(⌈M/4D⌉, D) in the inner loop; with "
+        f"{tiling.order} it has {rows:,} × {columns:,} cells."
     )
 
 

@@ -38,13 +38,13 @@ def refusal(view: View, tiling: Tiling) -> str:
     count = n_tiles(queries, keys, tiling.rows, tiling.columns)
     if count > MOST_TILES:
         return (
-            f"Tiles of {tiling.rows} × {tiling.columns} would be {count:,} steps; up to {MOST_TILES:,} can be stepped "
-            "through. Make the tiles larger."
+            f"Tiles of {tiling.rows} × {tiling.columns} would take {count:,} steps; this page can show {MOST_TILES:,}. "
+            "Make the tiles larger."
         )
     outputs = ceil(keys / tiling.columns) * queries * width
     if 2 * queries * keys + outputs > MOST_NUMBERS:
         return (
-            f"All tiles of {queries:,} queries × {keys:,} keys together are more than a browser should be sent. "
+            f"The tiles of {queries:,} queries × {keys:,} keys have more numbers than a browser can take. "
             "Shorten the prompt, or give the tiles more columns."
         )
     return ""
@@ -97,9 +97,9 @@ def pictures(run: TiledRun) -> list[TilePicture]:
 def agreement_words(found: Agreement) -> str:
     """That both ways are the same function, in numbers."""
     return (
-        f"**The same result.** Tiled and written out differ by at most **{number(found.difference, 2)}** in A·V. "
-        f"Against the same softmax in float64, tiled is off by {number(found.tiled_error, 2)} and written out by "
-        f"{number(found.written_out_error, 2)}: both are rounded to float32, neither is an approximation."
+        f"**The same result.** In A·V, tiled and written out differ by at most **{number(found.difference, 2)}**. "
+        f"Compared with float64, tiled is off by {number(found.tiled_error, 2)} and written out by "
+        f"{number(found.written_out_error, 2)}. Both are rounded to float32, and neither is an approximation."
     )
 
 
@@ -111,7 +111,7 @@ def counts_table(view: View, run: TiledRun) -> str:
         ("bytes read from slow memory", NUMBER_BYTES * written.read, NUMBER_BYTES * run.traffic.read),
         ("bytes written to it", NUMBER_BYTES * written.written, NUMBER_BYTES * run.traffic.written),
         ("**bytes moved**", NUMBER_BYTES * written.total, NUMBER_BYTES * run.traffic.total),
-        ("bytes of QKᵀ and A in slow memory", 2 * NUMBER_BYTES * cells, 0),
+        ("bytes of QKᵀ and A kept in slow memory", 2 * NUMBER_BYTES * cells, 0),
         ("FLOPs of QKᵀ and A·V", traffic.matrix_flops(cells, *widths), traffic.matrix_flops(run.cells, *widths)),
         ("exponentials", cells, run.cells + sum(len(tile.rows) for tile in run.tiles)),
     )
@@ -124,19 +124,19 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
     """What the table means: arithmetic, traffic, and what larger tiles would change."""
     queries, keys, *widths = sizes(view)
     flops = f"{traffic.matrix_flops(queries * keys, *widths):,}"
-    words = f"**Arithmetic stays quadratic**: over all tiles both do 4·T·S·D = {flops} FLOPs. "
+    words = f"**The arithmetic stays the same**: over all tiles, both take 4·T·S·D = {flops} FLOPs. "
     if run.skipped:
         count = len(run.skipped) + len(run.tiles)
-        words += f"Of {counted(count, 'tile')}, {len(run.skipped):,} hold masked cells only and are skipped. "
+        words += f"But {len(run.skipped):,} of {counted(count, 'tile')} have only masked cells and are skipped. "
     moved = run.traffic.total / traffic.written_out(queries, keys, *widths).total
-    words += f"**What changes is the traffic**: {moved:.0%} of the written-out bytes. "
+    words += f"**The traffic changes**: tiled moves {moved:.0%} of the bytes that written out moves. "
     if moved > 1:
-        words += "Tiles as small as these gain nothing. "
+        words += "Such small tiles save nothing. "
     if tiling.order == traffic.QUERIES_OUTSIDE:
         rows = every(tiling.rows, "query", "queries")
-        return words + f"K and V are read once for every {rows}: more rows a tile, less traffic."
+        return words + f"K and V are read once for every {rows}, so tiles with more rows move less."
     columns = every(tiling.columns, "key")
-    return words + f"Q, O, m and l travel once for every {columns}: more columns a tile, less traffic."
+    return words + f"Q, O, m and l move once for every {columns}, so tiles with more columns move less."
 
 
 def every(count: int, noun: str, nouns: str = "") -> str:

@@ -6,12 +6,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 import viz_model as vm
-from pages.generate.run import cache_formula
 from viz_model.shapes import costs
 
 WITH, WITHOUT = "with the cache", "without"
 
-PANELS = ("time of a step, ms", "FLOPs of a step, millions", "bytes of the cache", "largest difference of logits")
+PANELS = ("time of a step, ms", "FLOPs of a step, millions", "bytes of the cache", "difference of the logits")
 
 
 def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure:
@@ -24,10 +23,10 @@ def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure
         (1, WITHOUT, [one.seconds_uncached * 1e3 for one in steps], uncached),
         (2, WITH, [costs.flops_cached(one) / 1e6 for one in steps], cached),
         (2, WITHOUT, [costs.flops_uncached(one) / 1e6 for one in steps], uncached),
-        (3, "buffers", [one.cache.allocated_bytes for one in steps], {"color": green, "dash": "dot"}),
-        (3, "filled", [one.cache.nbytes for one in steps], {"color": blue, "width": 6}),
-        (3, cache_formula(steps[0]), [costs.step_cache_bytes(one) for one in steps], {"color": orange, "dash": "dash"}),
-        (4, "|with − without|", [one.largest_difference for one in steps], {"color": green}),
+        (3, "reserved", [one.cache.allocated_bytes for one in steps], {"color": green, "dash": "dot"}),
+        (3, "used", [one.cache.nbytes for one in steps], {"color": blue, "width": 6}),
+        (3, "by formula", [costs.step_cache_bytes(one) for one in steps], {"color": orange, "dash": "dash"}),
+        (4, "largest, with − without", [one.largest_difference for one in steps], {"color": green}),
     ]
     numbers = [one.number for one in steps]
     for column, name, values, line in curves:

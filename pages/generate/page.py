@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import streamlit as st
 
 from pages.generate.costs_figure import cost_figure
-from pages.generate.run import Branches, Run, read_branches, write_branches
+from pages.generate.run import Branches, Run, cache_formula, read_branches, write_branches
 from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import generation
 from viz_ui.frame.address import note_widgets_drawn
 from viz_ui.frame.passes import shown_pass
 from viz_ui.frame.view import View, current_view
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import labels
 
 NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
@@ -33,12 +34,18 @@ def draw() -> None:
     view = current_view()
     st.title("Generate")
     if view.model.config.layout == "encoder-only":
-        st.info(f"{view.model.name} reads in both directions, so it has no next token. Choose a model with a decoder.")
+        st.info(
+            f"{view.model.name} reads a text in both directions, so it predicts no next token. Choose a model with a "
+            "decoder in the sidebar."
+        )
         return
     read = "source" if view.model.has_source else "prompt"
     st.markdown(
-        f"The {read} is read once, its **keys** and **values** stay in the cache; then one token a step. Play, point, "
-        "click a candidate." + " The encoder rests from then on: drawn is cross-attention." * (view.part == "encoder")
+        f"**How does a model write?** It reads the {read} once and keeps the keys and values in the cache. Then it "
+        "adds one token in each step. Press play, or click a candidate to go on with that token."
+        + " The encoder runs in the first step only, so the pictures show cross-attention."
+        * (view.part == "encoder"),
+        help=explained("KV cache", "prefill", "logit", "softmax"),
     )
     row, choices = draw_choices(view)
     note_widgets_drawn()  # all widgets have been drawn; what follows may be cut off by the next click
@@ -76,9 +83,18 @@ def draw_choices(view: View) -> tuple:
             width=100,
             **bound,
         )
-        greedy = st.toggle("Greedy", key="greedy", help="The likeliest token, always.", **bound)
+        greedy = st.toggle("Greedy", key="greedy", help=explained("greedy"), **bound)
+        drawn = {"disabled": greedy} | bound
         temperature = st.number_input(
-            "Temperature", 0.05, 10.0, TEMPERATURE, 0.1, key="temperature", width=110, disabled=greedy, **bound
+            "Temperature",
+            0.05,
+            10.0,
+            TEMPERATURE,
+            0.1,
+            key="temperature",
+            width=125,
+            help=explained("temperature"),
+            **drawn,
         )
         top_k = st.number_input(
             f"Top-k of {config.vocab_size:,}",
@@ -86,19 +102,22 @@ def draw_choices(view: View) -> tuple:
             config.vocab_size,
             min(TOP_K, config.vocab_size),
             key="top_k",
-            width=120,
-            disabled=greedy,
-            **bound,
+            width=145,
+            help=explained("top-k"),
+            **drawn,
         )
-        top_p = st.number_input("Top-p", 0.01, 1.0, TOP_P, 0.05, key="top_p", width=100, disabled=greedy, **bound)
-        seed = st.number_input("Seed", 0, LARGEST_SEED, 0, key="seed", width=100, disabled=greedy, **bound)
+        top_p = st.number_input(
+            "Top-p", 0.01, 1.0, TOP_P, 0.05, key="top_p", width=100, help=explained("top-p"), **drawn
+        )
+        same = "With the same seed and the same choices, the same tokens are drawn again."
+        seed = st.number_input("Seed", 0, LARGEST_SEED, 0, key="seed", width=100, help=same, **drawn)
     if st.session_state.pop("drop_branches", False):
         st.session_state.branches = ""
     with st.container(key="generation_address"):  # not shown: the player is their widget, the address their place
         branches = st.text_input("Branches", key="branches", **bound)
         step = st.number_input("Step", 0, config.context_length, None, key="step", **bound)
     if not view.trace.own_mask:
-        st.caption("Generation is causal: the mask in the sidebar does not apply here.")
+        st.caption("The model writes under its own causal mask. The mask in the sidebar does not apply here.")
     sampling = Sampling(0.0) if greedy else Sampling(temperature, top_k, top_p, seed)
     return row, Choices(new_tokens, sampling, read_branches(branches, config.vocab_size), step)
 
@@ -138,7 +157,7 @@ def draw_button(row, view: View, run: Run, wanted: int) -> None:
         on_click=ask_for,
         args=(more,),
         disabled=ended or more <= wanted,
-        help="The text has come to its end." if ended and not run.problem else None,
+        help="The model has ended the text." if ended and not run.problem else None,
         width=150,
     )
 
@@ -209,14 +228,14 @@ def take_branch(step: int, token: int | None) -> None:
 
 def draw_costs(run: Run, choices: Choices) -> None:
     steps = run.steps[: choices.new_tokens]
-    st.subheader("What the cache saves")
+    st.subheader("What the cache saves", help=explained("FLOP", "grouped heads"))
     figure = cost_figure(steps, looked_at(steps, choices), dark=st.context.theme.type == "dark")
     st.plotly_chart(figure, key="costs", config={"displayModeBar": False})
     st.caption(
-        "Each step is also run without a cache, on all tokens again: time is measured here and now, so it differs from "
-        "visit to visit; all else is the same each time. FLOPs by formula: two for each multiply-add of the matrix "
-        "products. The rows of A are derived from the pass's queries and the cached keys. Temperature: Ackley et al. "
-        "1985; top-k: Fan et al. 2018; top-p: Holtzman et al. 2020, §3.1; cache: Pope et al. 2022."
+        "For comparison, each step also runs without the cache, on all tokens again. The times are measured now, so "
+        "they differ from visit to visit. FLOPs are counted by formula: two for each multiply-add of the matrix "
+        f"products. So are the bytes of the cache: {cache_formula(steps[0])}, for K and V, L layers, G key/value "
+        f"heads, D numbers of 4 bytes, and {'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
     )
 
 

@@ -21,8 +21,8 @@ def draw_blank() -> None:
     position = _choose_position(gpt)
     names = [shown(piece) for piece in gpt.trace.token_bytes]
     rows = [
-        TokenReader(bert.model.name, "sees both sides of the blank", position, gpt.trace.length),
-        TokenReader(gpt.model.name, "sees what stands before it", position, position),
+        TokenReader(bert.model.name, "sees both sides of the hidden token", position, gpt.trace.length),
+        TokenReader(gpt.model.name, "sees only the tokens before it", position, position),
     ]
     seen_tokens(names, rows, key="seen_tokens", on_pick=_pick)
     left, right = st.columns(2, gap="medium")
@@ -31,8 +31,9 @@ def draw_blank() -> None:
     with right:
         _draw_every_blank(bert, gpt, position)
     st.caption(
-        "Both have the same tokenizer and were trained on the same text, so both answer on one axis. Blank: a token "
-        "replaced by the mask token (Devlin et al. 2019, “BERT”, §3.1). Surprise: −log₂ p of what stood there."
+        "Both models have the same tokens and were trained on the same text, so their guesses can be compared. "
+        f"In training, {gpt.model.name} guessed every token and {bert.model.name} 15 % of them. For {bert.model.name} "
+        "the mask token stands in place of the hidden one (Devlin et al. 2019, “BERT”, §3.1)."
     )
 
 
@@ -62,11 +63,13 @@ def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
     right = gpt.trace.ids[position]
     filled = bert.model.trace(with_blank(bert.model, gpt.trace.ids, position)).logits_at(position)
     if position == 0:
-        st.info(f"Before the first token stands nothing, so {gpt.model.name} has no answer. Click a later one.")
+        st.info(f"Nothing comes before the first token, so {gpt.model.name} cannot guess it. Click a later token.")
         return
     found = compare_guesses(filled, gpt.trace.logits_at(position - 1), right)
     st.markdown(
-        f"It was **{plain(shown(gpt.trace.token_bytes[position]))}**: " + " ".join(_words(bert, gpt, found)) + "."
+        f"The hidden token is **{plain(shown(gpt.trace.token_bytes[position]))}**. "
+        + " and ".join(_words(bert, gpt, found))
+        + "."
     )
     pieces = bert.model.token_bytes(found.ids)
     figure = guess_figure(
@@ -81,8 +84,7 @@ def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
 def _words(bert: Example, gpt: Example, found: Guesses) -> list[str]:
     pairs = zip((bert, gpt), found.probability, found.place, strict=True)
     return [
-        f"{one.model.name} **{number(100 * share, 3)} %** (place {place:,}){',' if one is bert else ''}"
-        for one, share, place in pairs
+        f"{one.model.name} gives it **{number(100 * share, 3)} %** (place {place:,})" for one, share, place in pairs
     ]
 
 
@@ -97,12 +99,16 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
     colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
     both = ~np.isnan(before)
     st.markdown(
-        "Every token but the first left out in turn, mean surprise: "
-        + ", ".join(
-            f"{one.model.name} **{number(values[both].mean(), 3)} bits**" if both.any() else one.model.name
-            for one, values in ((bert, bits), (gpt, before))
+        "Each token but the first is hidden in turn. "
+        + (
+            "The mean surprise is "
+            + " and ".join(
+                f"**{number(values[both].mean(), 3)} bits** for {one.model.name}"
+                for one, values in ((bert, bits), (gpt, before))
+            )
+            + "."
         )
-        + "."
+        * bool(both.any())
     )
     figure = query_lines_figure(
         labels(gpt.trace.token_bytes)[places.start : places.stop],
@@ -111,11 +117,11 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
         theme=theme,
         height=330,
     )
-    figure.update_xaxes(title={"text": "token left out", "standoff": 10}, automargin=True)
+    figure.update_xaxes(title={"text": "hidden token", "standoff": 10}, automargin=True)
     figure.add_vline(x=position - first, line={"width": 1.5, "dash": "dot", "color": colours[0]})
     st.plotly_chart(figure, key="every_blank", theme=None, config={"displayModeBar": False})
     if len(places) < length:
-        st.caption(f"The {len(places)} tokens around the blank, of {length:,}.")
+        st.caption(f"These are the {len(places)} tokens around the hidden one, of {length:,}.")
 
 
 def _every_bits(bert: Example, ids: tuple[int, ...], places: range) -> np.ndarray:
@@ -123,11 +129,11 @@ def _every_bits(bert: Example, ids: tuple[int, ...], places: range) -> np.ndarra
     wanted, kept = (ids, places), st.session_state.get("blank_bits", (None, None))
     if kept[0] != wanted:
         found: list[float] = []
-        progress = st.progress(0.0, "Leaving out every token in turn …") if len(ids) > MOST_BLANKS // 2 else None
+        progress = st.progress(0.0, "Hiding every token in turn …") if len(ids) > MOST_BLANKS // 2 else None
         for some in blank_bits(bert.model, ids, places):
             found += some
             if progress:
-                progress.progress(len(found) / len(places), "Leaving out every token in turn …")
+                progress.progress(len(found) / len(places), "Hiding every token in turn …")
         if progress:
             progress.empty()
         kept = st.session_state["blank_bits"] = (wanted, np.array(found))

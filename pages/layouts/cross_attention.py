@@ -34,9 +34,9 @@ def draw_cross_attention() -> None:
         with st.container(key="cross_side"):
             _draw_head(one, trace, layer, head)
     st.caption(
-        "Queries are the decoder’s, keys and values the encoder’s end: Vaswani et al. 2017, §3.2.3; attention "
-        "that aligns two texts: Bahdanau et al. 2015, “Neural Machine Translation by Jointly Learning to Align and "
-        "Translate”, §5.2.1."
+        "The queries come from the decoder, the keys and values from the encoder output (Vaswani et al. 2017, §3.2.3). "
+        "Such weights show which part of one text belongs to which part of the other (Bahdanau et al. 2015, “Neural "
+        "Machine Translation by Jointly Learning to Align and Translate”, §5.2.1)."
     )
 
 
@@ -52,7 +52,7 @@ def _draw_texts() -> None:
         on_click=lambda: _take(examples[st.session_state.source_example]),
         icon=":material/list:",
     )
-    st.button("Another date", on_click=_take_held_out, icon=":material/casino:", help="One that training never saw.")
+    st.button("Another date", on_click=_take_held_out, icon=":material/casino:", help="It was not used in training.")
 
 
 def _take(text: str) -> None:
@@ -100,8 +100,9 @@ def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
         on_pick=_pick_head,
     )
     st.caption(
-        "Weights from 0 to 1. Of a head is noted how much it puts on the letters of the right field, on dates that "
-        "training never saw. Change a letter, or US to UK, and see what each digit reads."
+        "Colours go from weight 0 to weight 1. The note of a head says how much of its weight was on the right letters "
+        "when it wrote year, month or day, measured on dates outside the training. Change US to UK in a date such as "
+        "5/3/24 (US), and see what each digit reads."
     )
 
 
@@ -157,7 +158,7 @@ def _draw_head(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
         columns_are_keys=True,
     )
     panels(
-        [matrix, Lines("lines", "Which digit reads which letter"), Bars("bars", "Row of the digit")],
+        [matrix, Lines("lines", "Which digit reads which letter"), Bars("bars", "What the digit reads")],
         key="cross_panels",
         selected=(digit, int(weights[digit].argmax()) if letter is None else letter),
         matrix_width=560 if trace.key_length > 16 else 430,  # a short source's cells would be too tall for the screen

@@ -7,6 +7,7 @@ import viz_model as vm
 from pages.layouts.depth_figure import depth_figure
 from pages.layouts.examples import BOTH, DECODER, draw_source, example, example_model
 from viz_model.layouts.depth import next_token_bits, stream_lengths, with_norms_placed
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import labels, number
 
 PRE = r"**Pre-norm** $x + f(\mathrm{norm}(x))$"
@@ -17,16 +18,15 @@ AXES = ("logarithmic axis", "linear axis")
 
 def draw_norms() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        bound = {"required": True, "bind": "query-params", "label_visibility": "collapsed"}
+        bound = {"required": True, "bind": "query-params"}
         scale = st.segmented_control("Axis", AXES, default=AXES[0], key="axis", **bound)
-        part = st.segmented_control("Stack", ("encoder", "decoder"), default="decoder", key="stack", **bound)
-        st.markdown(f"of {BOTH}, which reads", width="content")
-        draw_source(label_visibility="collapsed", width=240)
+        part = st.segmented_control(f"Part of {BOTH}", ("encoder", "decoder"), default="decoder", key="stack", **bound)
+        draw_source(width=240)
     gpt, seq2seq = example(DECODER), example(BOTH)
     moved = _moved_trace(gpt.text)
     columns = [
         (PRE, f"{gpt.model.name} as trained", gpt.trace),
-        (POST, f"{gpt.model.name}’s weights, not trained so", moved),
+        (POST, f"{gpt.model.name} with its norms moved, not trained again", moved),
         (POST, f"{seq2seq.model.name} as trained, {part}", seq2seq.trace.of(part)),
     ]
     found = [{place: values.numpy() for place, values in stream_lengths(trace).items()} for *_, trace in columns]
@@ -46,15 +46,17 @@ def draw_norms() -> None:
             )
             st.plotly_chart(figure, key=f"depth_{n}", theme=None, config={"displayModeBar": False})
             first, *_, last = (np.mean(values) for values in lengths.values())
-            words = f"Mean length: **{number(first, 3)}** after the embedding, **{number(last, 3)}** at the end."
+            words = (
+                f"Mean length: **{number(first, 3)}** after the embedding, **{number(last, 3)}** after the last layer."
+            )
             if trace.part == "self" and trace.length > 1:
-                words += f" Next token: **{number(next_token_bits(trace).mean().item(), 3)} bits** of surprise."
+                words += f" Mean surprise: **{number(next_token_bits(trace).mean().item(), 3)} bits** a token."
             st.markdown(words)
     st.caption(
-        "Length: ‖x‖ = √Σx² over the C numbers of the stream, a thin line a token, the thick one their mean; "
-        "worked out in float64 from the captured stream. Surprise: −log₂ p of each token of the prompt, mean. "
-        "Xiong et al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. "
-        "2017, §3.1."
+        "Each thin line is a token, and the thick line is the mean of all tokens. Length is ‖x‖ = √Σx² over the C "
+        "numbers of the residual stream. Surprise is −log₂ p of each token of the prompt after the first. Xiong et "
+        "al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. 2017, §3.1.",
+        help=explained("embedding", "surprise", "bit"),
     )
 
 

@@ -10,24 +10,36 @@ from pages.layouts.side_by_side import draw_side_by_side
 from viz_ui.frame.sections import choose_section, draw_section
 from viz_ui.frame.view import current_view
 from viz_ui.look.formulas import coloured
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain
 
 SIDE_BY_SIDE, NORMS, CROSS, BLANK = "Side by side", "Norms through depth", "Cross-attention", "Fill in the blank"
 SECTIONS = {SIDE_BY_SIDE: draw_side_by_side, NORMS: draw_norms, CROSS: draw_cross_attention, BLANK: draw_blank}
 
 SENTENCES = {
-    SIDE_BY_SIDE: "One skeleton, three layouts: click a box to open its tensor.",
-    NORMS: "The norm before each half, or behind it on the stream.",
-    CROSS: r"Target reads source: $A = \mathrm{softmax}(Q_{\mathrm{target}} K_{\mathrm{source}}^{\top}/\sqrt{D})$.",
-    BLANK: "Twins but for mask and task: click a word to leave it out.",
+    SIDE_BY_SIDE: "**How do the three kinds of Transformer differ?** Click a box to see its tensor below.",
+    NORMS: "**What changes with the place of the norms?** Only post-norm scales the residual stream itself.",
+    CROSS: "**Which letters does the decoder read when it writes a digit?** "
+    r"$A = \mathrm{softmax}(Q_{\mathrm{target}} K_{\mathrm{source}}^{\top}/\sqrt{D})$.",
+    BLANK: "**Who guesses a hidden token better, and from what?** Click a token to hide it.",
+}
+
+TERMS = {
+    SIDE_BY_SIDE: ("weight", "cross-attention", "encoder output", "logit"),
+    NORMS: ("norm", "pre-norm", "post-norm", "residual stream"),
+    CROSS: ("cross-attention", "encoder output", "weight", "softmax"),
+    BLANK: ("surprise", "bit"),
 }
 
 
 def draw() -> None:
     section = choose_section("Layouts", list(SECTIONS), key="layouts")
-    st.markdown(coloured(SENTENCES[section]))
+    st.markdown(coloured(SENTENCES[section]), help=explained(*TERMS[section]))
     if (chosen := current_view().name) not in (ENCODER, DECODER, BOTH):
-        st.caption(f"Drawn here, whatever is chosen: {ENCODER}, {DECODER} and {BOTH}; {plain(chosen)} is none of them.")
+        st.caption(
+            f"This page always shows {ENCODER}, {DECODER} and {BOTH}. The model in the sidebar, {plain(chosen)}, is "
+            "not used here."
+        )
     draw_section(SECTIONS[section])
 
 

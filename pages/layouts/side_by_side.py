@@ -21,6 +21,7 @@ from viz_ui.components.layout_diagram import (
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import clamp
 from viz_ui.frame.view import current_view
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, number, plain, sentence, shown
 from viz_ui.look.thumbnails import thumbnails
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
@@ -29,13 +30,13 @@ FIRST_BOX = f"{DECODER} blocks.0.attn.weights"
 HIGHEST = 64  # of the logits so many are drawn
 
 WORDS = {
-    "encoder-only": "Every token reads every token. Trained to name hidden tokens.",
-    "decoder-only": "A token reads itself and what stands before it. Trained to name the next one.",
-    "encoder-decoder": "The encoder reads the source both ways. The decoder reads what it wrote and the encoder’s end.",
+    "encoder-only": "Every token reads every token. It is trained to guess hidden tokens.",
+    "decoder-only": "A token reads itself and those before it. It is trained to guess the next token.",
+    "encoder-decoder": "The encoder reads the source. The decoder reads what it wrote and the encoder output.",
 }
 POSITIONS = {
     "learned": "tokens + learned positions",
-    "sinusoidal": "tokens + sinusoids",
+    "sinusoidal": "tokens + sinusoidal positions",
     "rotary": "tokens (positions rotate Q, K)",
     "none": "tokens, no positions",
 }
@@ -66,8 +67,9 @@ def draw_side_by_side() -> None:
     name, _, site = chosen.partition(" ")
     with diagram:
         st.caption(
-            "Grey: the residual stream; N: a norm; +: what a half adds to it; θ: parameters. Pictures: the mean "
-            "of the heads’ weights, from 0 to the largest cell; masked cells are hatched."
+            "The grey line is the residual stream. N is a norm; at + the result of a box is added to the stream. Each "
+            "picture is the mean weight of all heads, from 0 to its largest cell. Masked cells are hatched.",
+            help=explained("residual stream", "norm", "feed-forward"),
         )
     draw_opened(examples[name], site, heading)
 
@@ -92,7 +94,7 @@ def layout_of(one: Example) -> Layout:
     """What a model is made of, with pictures of the weights of this pass."""
     config = one.model.config
     stacks = ["encoder", "decoder"] if config.layout == "encoder-decoder" else ["self"]
-    count = f"{one.model.name} · θ {number(one.model.transformer.n_parameters() / 1e6, 2)} M"
+    count = f"{one.model.name} · {number(one.model.transformer.n_parameters() / 1e6, 2)} M parameters"
     return Layout(config.layout, count, WORDS[config.layout], [_stack(one, part) for part in stacks])
 
 
@@ -102,7 +104,7 @@ def _stack(one: Example, part: str) -> DiagramStack:
     blocks = [_block(one, trace, layer) for layer in range(trace.n_layers)]
     ends = []
     if config.norm_place == "pre" or part == "encoder":
-        title = "the encoder’s end" if part == "encoder" else "final norm"
+        title = "encoder output" if part == "encoder" else "final norm"
         ends.append(_box(one, trace.site("final_norm"), title))
     if part != "encoder":
         ends.append(_box(one, "logits", "logits", _said(one)))
@@ -149,7 +151,7 @@ def _said(one: Example) -> str:
     """What the model makes of its logits."""
     trace = one.trace
     if one.model.config.layout == "encoder-only":
-        return "of every token, hidden or not"
+        return "for every token"
     if one.model.config.layout == "encoder-decoder":
         return "writes " + "".join(shown(piece) for piece in trace.read.pieces[1:])
     shares = trace.logits.double().softmax(-1)
@@ -184,8 +186,8 @@ def draw_opened(one: Example, site: str, row) -> None:
     )
     found = statistics([tensor])
     st.caption(
-        f"All {found.count:,} numbers of this pass: mean {number(found.mean)}, std {number(found.std)}, from "
-        f"{number(found.minimum)} to {number(found.maximum)}."
+        f"The tensor has {found.count:,} numbers. Their mean is {number(found.mean)} and their standard deviation "
+        f"{number(found.std)}; they lie between {number(found.minimum)} and {number(found.maximum)}."
     )
 
 

@@ -145,7 +145,9 @@ def test_the_numbers_of_a_step(page, app_url):
     read = len(ids(PROMPT)) + 3
     assert lines["tokens read"] == ["1", str(read)]
     a_token = 2 * 4 * 8 * 32 * 4
-    assert lines["bytes filled, of buffers"] == [f"{a_token * read:,} of {a_token * (len(ids(PROMPT)) + 5):,}"]
+    assert lines["bytes of the cache, used of reserved"] == [
+        f"{a_token * read:,} of {a_token * (len(ids(PROMPT)) + 5):,}"
+    ]
     assert lines["2·L·G·D·S·4"] == [f"{a_token * read:,}"]
     [difference] = lines["logits differ by"]
     mantissa, _, power = difference.partition("×10")

@@ -22,6 +22,14 @@ STATES = [
     ("masks", {"model": "tiny-gpt", "prompt": TEXT}),
     ("masks", {"model": "tiny-bert", "prompt": TEXT, "mask_b": "drawn by hand"}),
     ("masks", {"model": "tiny-seq2seq", "prompt": DATE, "part": "encoder", "mask_b": "padding"}),
+    ("generate", {"model": "tiny-gpt", "prompt": TEXT, "new": 3}),
+    ("generate", {"model": "tiny-seq2seq", "prompt": DATE, "part": "encoder", "new": 3, "greedy": "true"}),
+    ("layouts", {"model": "tiny-llama", "prompt": TEXT}),
+    ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Norms through depth"}),
+    ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Cross-attention"}),
+    ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Fill in the blank"}),
+    ("flash_attention", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("flash_attention", {"model": "tiny-seq2seq", "prompt": DATE, "part": "cross"}),
 ]
 
 

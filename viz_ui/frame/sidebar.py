@@ -320,6 +320,6 @@ def _number(place, label: str, name: str, highest: int) -> int:
         key=name,
         bind="query-params",
         placeholder="0",
-        help=explained(name),
+        help=explained(*(("key", "value") if name == "key" else (name,))),
     )
     return number or 0

@@ -126,7 +126,7 @@ def test_a_link_restores_tile_sizes_loops_and_step():
 def test_more_steps_than_anybody_would_take_are_refused_with_a_sentence():
     test = app(prompt="king " * 200, tile_rows=1, tile_columns=1)
     assert drawn(test) is None
-    assert "steps; up to 1,024 can be stepped through. Make the tiles larger." in test.info[0].value
+    assert "steps; this page can show 1,024. Make the tiles larger." in test.info[0].value
     assert test.get("plotly_chart"), "the curves need no steps"
 
 
