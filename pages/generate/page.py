@@ -234,8 +234,8 @@ def draw_costs(run: Run, choices: Choices) -> None:
     st.caption(
         "For comparison, each step also runs without the cache, on all tokens again. The times are measured now, so "
         "they differ from visit to visit. FLOPs are counted by formula: two for each multiply-add of the matrix "
-        f"products. So are the bytes of the cache: {cache_formula(steps[0])}, for K and V, L layers, G key/value "
-        f"heads, D numbers of 4 bytes, and {'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
+        f"products. By formula, the cache has {cache_formula(steps[0])} bytes: K and V, L layers, G key/value heads, "
+        f"D numbers of 4 bytes, {'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
     )
 
 

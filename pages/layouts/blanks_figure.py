@@ -36,7 +36,7 @@ def guess_figure(
             },
             text=[number if longer[place] == n else "" for place, number in enumerate(numbers)],
             textposition="outside",
-            textfont_size=11,
+            textfont_size=12,
             constraintext="none",
             cliponaxis=False,
             customdata=[escape(token) for token in tokens],

@@ -62,7 +62,7 @@ def depth_figure(
         y=np.log10(width) / 2 if logarithmic else width**0.5,
         text=f"√C = {width**0.5:.1f}",
         showarrow=False,
-        font_size=11,
+        font_size=12,
     )
     room = 1.15
     ends = [np.log10(low / room), np.log10(high * room)] if logarithmic else [0, high * room]

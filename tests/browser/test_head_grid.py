@@ -174,7 +174,9 @@ def test_thirty_layers_scroll_inside_and_keep_the_chosen_head_in_view(page, grid
     open_page(page, f"{grid_url}/?layers=30&heads=9&key_heads=3&tokens=40&layer=22&head=8")
     chosen = head_button(page, 22, 8)
     assert chosen.evaluate(IN_VIEW)
-    expect(chosen).to_have_accessible_name(re.compile("^Layer 22, head 8, shares K and V 2 with heads 6, 7, strongest"))
+    expect(chosen).to_have_accessible_name(
+        re.compile("^Layer 22, head 8, shares key/value head 2 with heads 6, 7, strongest")
+    )
     bracket, first, last = (
         node.bounding_box() for node in (page.get_by_text("K,V 2"), head_button(page, 22, 6), chosen)
     )

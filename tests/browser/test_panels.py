@@ -157,7 +157,7 @@ def test_a_row_label_selects_the_row_alone_and_the_tool_button_asks_for_plotly(h
     expect(head.get_by_text('"panel": "raw"')).to_be_visible()
     assert event(head) == {"panel": "raw", "row": 1, "column": None, "query": 1, "key": None}
     settle(head)
-    head.get_by_role("button", name="Open QKᵀ/√D + M as Plotly heatmap").click()
+    head.get_by_role("button", name="Open QKᵀ/√D + M large, to zoom and save").click()
     expect(head.get_by_text('"panel": "scores"')).to_be_visible()
     assert event(head) == {"panel": "scores"}
 

@@ -119,7 +119,7 @@ export class CacheStrips {
   /** The columns of a source: all there from the first pass on. */
   showSource(seen, step) {
     const { K, V } = this.bands;
-    setText(this.origin[0].firstChild, `source, ${seen}: read once`);
+    setText(this.origin[0].firstChild, `source, ${seen}, read once`);
     this.origin[0].style.width = `${seen * this.cell - 1}px`;
     this.origin[1].hidden = this.ahead.hidden = this.newest.hidden = true;
     this.fresh.hidden = step > 0;
@@ -257,9 +257,9 @@ export class SavedPicture {
     place(this.earlier, 0, 0, wide, before);
     place(this.fresh, 0, before, wide, high - before);
     setText(this.title, head.of_source ? `A, (T, S) = (${now.read}, ${keys})` : `A, (S, S) = (${keys}, ${keys})`);
-    const first = now.queries > 1 ? `Prefill computes all ${now.queries} rows at once.` : "The first row.";
+    const first = now.queries > 1 ? `Prefill computes all ${now.queries} rows at once.` : "This is the first row.";
     const words = step
-      ? `Only the framed row is computed. Without the cache, all ${now.read} rows of every head again`
+      ? `Only the framed row is computed. Without the cache, every head would compute all ${now.read} rows again`
         + `${head.of_source ? ", and K and V of the source." : "."}`
       : first;
     setText(this.note, words);

@@ -6,12 +6,12 @@ import { place } from "./cache_strips.js";
 
 const STAGES = [
   "",
-  "What the model gives for every token of the vocabulary",
+  "The number that the model gives to each token",
   "The logit divided by the temperature T",
   "The probability before anything is cut",
-  "The likeliest k stay",
-  "Of these the fewest that hold the share p stay, the likeliest first",
-  "What stayed, divided by its sum: the token is drawn from this",
+  "Only the k likeliest tokens are kept",
+  "Of these, the likeliest are kept: as few as together have the share p",
+  "The kept probabilities, divided by their sum; the token is drawn from these",
 ];
 
 export class Candidates {
@@ -54,7 +54,7 @@ export class Candidates {
     const [, afterTopK, after] = now.held;
     const ofTopK = formatNumber(after / afterTopK, 3);
     fill(this.held, ["share kept", "", "", "1", formatNumber(afterTopK, 3), now.greedy ? "" : ofTopK, "1"]);
-    this.held.title = "Of the probability that the stage before had: p of top-p is a share of what top-k left";
+    this.held.title = "How much of the probability each stage keeps. Top-p counts its p from what top-k has kept.";
     const focused = this.rows.contains(this.rows.getRootNode().activeElement);
     this.rows.replaceChildren(...now.candidates.map((candidate) => this.row(candidate)));
     if (focused) this.rows.querySelector("[aria-pressed=true]").focus({ preventScroll: true });
@@ -78,7 +78,7 @@ export class Candidates {
     row.ariaPressed = String(chosen);
     const fate = kept ? `${formatNumber(probability, 3)} after the cut` : "cut";
     row.ariaLabel = `${label}, logit ${formatNumber(logit, 4)}, probability ${formatNumber(full, 3)}, ${fate}`;
-    row.title = chosen ? "The token that comes next" : `Take ${label} instead: what follows is generated anew`;
+    row.title = chosen ? "The token that comes next" : `Take ${label} instead; the text after it is then written again`;
     row.onclick = () => !chosen && this.host.branch(token_id);
     return row;
   }
@@ -113,10 +113,10 @@ export class Candidates {
     this.undo.hidden = !now.forced;
     if (now.forced) {
       const drawn = now.greedy ? "Greedy takes" : `u = ${u} draws`;
-      const took = now.chosen === now.drawn ? "which you took too" : `but you took ${label}`;
+      const took = now.chosen === now.drawn ? "and you took it too" : `but you took ${label}`;
       setText(this.words, `${drawn} “${now.drawn_label}”, ${took}.`);
-    } else if (now.greedy) setText(this.words, `Greedy: the largest logit wins, ${label}.`);
-    else setText(this.words, `u = ${u} of seed ${head.sampling.seed} falls on ${label}: ${from} to ${to}.`);
+    } else if (now.greedy) setText(this.words, `Greedy: ${label} has the largest logit.`);
+    else setText(this.words, `Seed ${head.sampling.seed} gives u = ${u}. It falls on ${label}, which reaches from ${from} to ${to}.`);
   }
 }
 

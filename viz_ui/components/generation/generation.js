@@ -85,9 +85,10 @@ class Generation extends Steps {
     const keys = `${counted(this.keysOf(now.read - 1), "key")} ${head.of_source ? "of the source" : "of the cache"}`;
     const source = head.source.length;
     const start = source
-      ? `Step 0 reads the source once, ${counted(source, "token")}, and ${now.queries} of the decoder; both fill the cache`
+      ? `Step 0 reads the source (${counted(source, "token")}) and ${counted(now.queries, "token")} of the decoder, and `
+        + "fills the cache with both"
       : `Step 0, prefill, reads all ${counted(now.queries, "token")} of the prompt in one pass and fills the cache`;
-    const later = `Step ${step} reads one token, ${named(now.read - 1)}: its query attends to the ${keys}`;
+    const later = `Step ${step} reads one token, ${named(now.read - 1)}. Its query attends to the ${keys}`;
     const read = step ? later : start;
     return `${read}. ${now.forced ? "You took" : "Next comes"} ${named(now.read)}.`;
   }

@@ -106,8 +106,8 @@ class HeadGrid {
     if (!this.keyHeads) return "";
     const head = index % this.heads, keyHead = this.keyHeads[head];
     const others = this.keyHeads.flatMap((other, at) => (other === keyHead && at !== head ? [at] : []));
-    if (!others.length) return `reads K and V ${keyHead}`;
-    return `shares K and V ${keyHead} with head${others.length > 1 ? "s" : ""} ${others.join(", ")}`;
+    if (!others.length) return `reads key/value head ${keyHead}`;
+    return `shares key/value head ${keyHead} with head${others.length > 1 ? "s" : ""} ${others.join(", ")}`;
   }
 
   name(notes) {

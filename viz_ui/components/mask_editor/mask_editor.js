@@ -92,8 +92,8 @@ class MaskEditor {
     }
     this.open = head.open.match(/\d+/g).map(Number);
     this.root.ariaLabel = `${head.name}, ${rows} queries by ${columns} keys`;
-    this.cells.ariaLabel = `${head.name}. Arrow keys move, also onto the labels of rows and columns; `
-      + "Space opens or closes; Shift with an arrow key paints; Ctrl+Z undoes.";
+    this.cells.ariaLabel = `${head.name}. Arrow keys move, also onto the labels of rows and columns. `
+      + "Space opens or closes a cell, Shift with an arrow key paints, Ctrl+Z undoes.";
     if (other || !sameList([...head.rows, ...head.columns], this.labels)) {
       this.names = { rows: head.rows, columns: head.columns };
       this.labels = [...head.rows, ...head.columns];

@@ -42,13 +42,13 @@ export class LinesPanel {
     setText(this.title, spec.title);
     this.title.className = `title ${spec.of.role}`;
     const faintest = formatNumber(FAINTEST_LINE * spec.of.high, 1);
-    const what = this.signed() ? "size of the value, red above 0 and blue below" : "value";
-    setText(this.note, `Lines grow thicker and stronger with the ${what}; at rest, lines under ${faintest} are not `
-      + "drawn, nor those with both ends out of view.");
+    const sign = this.signed() ? " Red is above 0, blue below." : "";
+    setText(this.note, `The larger the number, the thicker the line.${sign} Lines under ${faintest} appear when you `
+      + "point at a token. Lines with both ends out of view are not drawn.");
     setText(this.heads.children[0], rows.axis);
     setText(this.heads.children[1], columns.axis);
     for (const [list, { labels, axis }] of [[this.queries, rows], [this.keys, columns]]) {
-      list.setLabels(labels, axis, `${spec.title}: ${axis} tokens. Enter pins, Escape unpins.`);
+      list.setLabels(labels, axis, `${spec.title}: ${axis} tokens. Enter pins a token, Escape releases it.`);
     }
   }
 

@@ -96,7 +96,7 @@ export class MatrixPanel {
     setText(this.title, spec.title);
     this.title.className = `title ${spec.role}`;
     setText(this.caption, spec.caption);
-    const open = `Open ${spec.title} as Plotly heatmap`;
+    const open = `Open ${spec.title} large, to zoom and save`;
     this.openButton.title = open;
     this.openButton.setAttribute("aria-label", open);
     setText(this.rowAxis, spec.rows.axis);

@@ -173,7 +173,7 @@ export class Ledger {
     setText(this.worked, cells.length
       ? `Query ${label}: m′ = max(${before.m}, ${n(Math.max(...cells))}) = ${n(now.maximum[row])}; ` +
         `l′ = ${n(now.rescaling[row])} · ${before.l} + ${n(sum)} = ${n(now.total[row])}; ` +
-        `O is multiplied with ${n(now.rescaling[row])} before eˢ⁻ᵐ′·V is added.`
+        `O is multiplied by ${n(now.rescaling[row])} before eˢ⁻ᵐ′·V is added.`
       : `Query ${label}: every cell of its row in this tile is masked, so m, l and O stay as they are.`);
   }
 

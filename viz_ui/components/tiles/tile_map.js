@@ -28,7 +28,7 @@ export class TileMap {
     this.stage.onpointerleave = () => host.tooltip.hide();
     this.stage.onclick = (event) => this.click(event);
     this.legend = element("div", "legend small");
-    for (const [state, words] of [["now", "in fast memory"], ["done", "worked through"], ["ahead", "to come"],
+    for (const [state, words] of [["now", "in fast memory"], ["done", "done"], ["ahead", "still to come"],
       ["hatched", "masked or skipped"]]) {
       const entry = element("span", "entry");
       entry.append(element("i", `swatch ${state}`), element("span", "", words));
@@ -56,7 +56,7 @@ export class TileMap {
     const [corner] = [...tiles.map(({ corners }) => corners), ...skipped].filter(([top, , left]) => !top && !left);
     this.size = { rows: corner[1], columns: corner[3] };
     this.spec = this.host.spec("scores", values, mask, head.queries, head.keys);
-    const words = element("span", "small", ` ${head.queries.length} × ${keys}, one tile of it at a time`);
+    const words = element("span", "small", ` ${head.queries.length} × ${keys}, one tile at a time`);
     this.title.replaceChildren("QKᵀ/√D", words);
     this.legend.lastChild.hidden = mask.every(Boolean);
     this.showScales();
@@ -139,7 +139,7 @@ export class TileMap {
     const cell = this.cellAt(event), { head, step, last } = this.host;
     if (!cell) return this.host.tooltip.hide();
     const number = this.tileOf(cell), at = cell.row * head.keys.length + cell.column;
-    const state = number > step ? "to come" : number < step ? "worked through, gone from fast memory" : "here now";
+    const state = number > step ? "still to come" : number < step ? "done, no longer in fast memory" : "in fast memory";
     const value = this.spec.mask[at] ? cellNumber(this.spec, at) : "masked (−∞)";
     this.host.tooltip.show([
       [`query ${head.queries[cell.row]}`, "query"],

@@ -28,7 +28,7 @@ class SeenTokens {
     const row = element("section", "row"), list = element("div", "tokens");
     row.append(element("b", "", title), element("span", "small", words), list);
     list.setAttribute("role", "group");
-    list.ariaLabel = `What ${title} sees; a click leaves another token out`;
+    list.ariaLabel = `What ${title} sees. Click a token to hide it.`;
     list.append(...tokens.map((label, token) => {
       const kind = token === blank ? "blank" : token < until ? "seen" : "beyond";
       const button = element("button", `token ${kind}`, token === blank ? "▁▁▁" : label);
@@ -36,7 +36,7 @@ class SeenTokens {
       button.value = token;
       button.dataset.row = number;
       button.tabIndex = token === blank ? 0 : -1;
-      const state = token === blank ? ", left out" : token < until ? "" : ", not seen";
+      const state = token === blank ? ", hidden" : token < until ? "" : ", not seen";
       button.ariaLabel = `${title}: token ${token}, ${label}${state}`;
       button.ariaPressed = String(token === blank);
       return button;

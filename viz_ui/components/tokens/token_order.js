@@ -53,7 +53,7 @@ class TokenOrder {
       chip.classList.toggle("moved", token !== place);
       chip.classList.toggle("held", token === this.held);
       chip.tabIndex = token === this.focus ? 0 : -1;
-      chip.ariaLabel = `${this.labels[token]}, at place ${place}. Arrow keys go along, with Shift they move the token.`;
+      chip.ariaLabel = `${this.labels[token]}, at place ${place}. Arrow keys go along the row; with Shift they move the token.`;
       item.append(chip);
       return item;
     }));
