@@ -35,7 +35,7 @@ def draw(view: View) -> None:
         column.text_input(f"Text {n + 2}", text, key=f"text_{n + 2}", bind="query-params", max_chars=LONGEST)
         for n, (column, text) in enumerate(zip(columns, TEXTS, strict=True))
     ]
-    texts = {"1, the prompt": view.prompt}
+    texts = {"1 (prompt)": view.prompt}
     for n, text in enumerate(typed):
         if text and text[:LONGEST] not in texts.values():
             texts[str(n + 2)] = text[:LONGEST]
@@ -99,8 +99,8 @@ def answer(view: View, scores: dict[str, dict[str, float]], patterns: dict[str, 
     elif len(kinds) == 1:
         verdict = f"**On these texts it looks like one:** the strongest pattern of {head} is always “{kinds.pop()}”."
     else:
-        named = "; ".join(f"text {name}: {words}" for name, words in strongest.items())
-        verdict = f"**It depends on the text.** The strongest pattern of {head} is: {named}."
+        named = ", ".join(f"“{words}” on text {name}" for name, words in strongest.items())
+        verdict = f"**It depends on the text.** The strongest pattern of {head} is {named}."
     return (
         f"{verdict} The mean weight of “{WORDS[MEASURES[moving]]}” ranges from "
         f"**{number(np.nanmin(tables[:, moving]), 2)}** to **{number(np.nanmax(tables[:, moving]), 2)}**."

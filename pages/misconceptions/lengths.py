@@ -24,9 +24,9 @@ def draw(view: View) -> None:
     st.markdown(answer(view, batch))
     draw_batch(view, batch)
     where = (
-        "Compared: the final hidden state of the decoder's start token, which has read the whole source."
+        "The final hidden state of the decoder's start token is compared; it has read the whole source."
         if view.model.has_source
-        else "Compared: the final hidden states of all real tokens."
+        else "The final hidden states of all real tokens are compared."
     )
     st.caption(
         f"The mask hides the padding from every query, and positions count real tokens only. {where} Only a *batch* "
@@ -43,7 +43,7 @@ def answer(view: View, batch: PaddedBatch) -> str:
         else "**It matters for this model:** in the batch the prompts give another result than alone."
     )
     return (
-        f"{verdict} They have {lengths} tokens. The largest difference is **{number(batch.difference, 2)}**, in "
+        f"{verdict} The prompts have {lengths} tokens. The largest difference is **{number(batch.difference, 2)}**, in "
         f"numbers of up to {number(batch.size, 3)}."
     )
 

@@ -9,6 +9,7 @@ import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
 from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.view import View, current_view
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, sentence
 
 
@@ -18,34 +19,42 @@ class Claim:
 
     words: str
     draw: Callable[[View], None]
+    terms: tuple[str, ...]
 
 
 CLAIMS = {
-    "Lengths": Claim("Every input must have the same length.", lengths.draw),
-    "The whole": Claim("Attention is the whole Transformer.", whole.draw),
-    "Memory": Claim("The attention matrix is the model's memory.", memory.draw),
-    "Equations": Claim("BERT and GPT use different attention equations.", equations.draw),
-    "Approximate": Claim("FlashAttention is approximate.", approximate.draw),
-    "Concept": Claim("A head is one human concept.", concept.draw),
+    "Lengths": Claim("Every input must have the same length.", lengths.draw, ("final hidden state",)),
+    "The whole": Claim(
+        "Attention is the whole Transformer.", whole.draw, ("feed-forward", "residual stream", "norm", "nat")
+    ),
+    "Memory": Claim(
+        "The attention matrix is the model's memory.",
+        memory.draw,
+        ("value", "weight", "KV cache", "logit", "parameter", "KL divergence", "bit"),
+    ),
+    "Equations": Claim("BERT and GPT use different attention equations.", equations.draw, ("weight", "softmax")),
+    "Approximate": Claim("FlashAttention is approximate.", approximate.draw, ("softmax",)),
+    "Concept": Claim("A head is one human concept.", concept.draw, ("weight", "previous-token head", "induction")),
 }
 GUESSES = ("true", "false", "it depends")
 
 
 def draw() -> None:
     st.title("Misconceptions")
+    st.markdown("**What do people often get wrong about attention?** Guess, then let an experiment answer.")
     names = list(CLAIMS)
     chosen = st.segmented_control(
         "Claim", names, default=names[0], required=True, key="claim", bind="query-params", label_visibility="collapsed"
     )
     claim = CLAIMS[chosen]
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        st.subheader(f"{names.index(chosen) + 1}. “{claim.words}”", width="content")
+        st.subheader(f"{names.index(chosen) + 1}. “{claim.words}”", width="content", help=explained(*claim.terms))
         guess = st.segmented_control(
             "Your guess", GUESSES, key=f"guess_{chosen.lower().replace(' ', '_')}", bind="query-params"
         )
     if guess is None:
         st.info(
-            "Guess first. Then an experiment on your prompt gives the answer, and you can change the experiment.",
+            "Guess first. Then an experiment on your prompt gives the answer, and you can change it.",
             icon=":material/help:",
         )
         return

@@ -1,4 +1,4 @@
-"""Models: what there is, what each is made of, and how more of them come here."""
+"""Models: which there are, what each is made of, and how to add more."""
 
 from pathlib import Path
 
@@ -21,20 +21,21 @@ from viz_ui.frame.loaded_models import (
     opened_folders,
     shelf,
 )
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, size_words
 
 COLUMNS = (
-    ("L", "Layers; of an encoder-decoder, those of the encoder + those of the decoder"),
-    ("H", "Heads of a layer"),
-    ("G", "Key/value heads of a layer: fewer than H is grouped-query attention"),
+    ("L", "Layers. An encoder-decoder has two numbers: encoder + decoder"),
+    ("H", "Heads in each layer"),
+    ("G", "Key/value heads in each layer. Fewer than H means that heads share keys and values"),
     ("C", "Width of the residual stream"),
     ("D", "Width of a head"),
-    ("F", "Width of the feed-forward half; 0 is a model of attention only"),
-    ("V", "Tokens of the vocabulary"),
-    ("T", "Tokens of the longest prompt"),
-    ("Parameters", "Numbers in its weights"),
-    ("On disk", "Bytes of its weights here, or once they are here"),
-    ("In memory", "What its weights take when it is loaded: four bytes a number"),
+    ("F", "Width of the feed-forward network. 0 means that the model has only attention"),
+    ("V", "Tokens in the vocabulary"),
+    ("T", "Length of the longest prompt, in tokens"),
+    ("Parameters", "How many numbers the model has learned"),
+    ("On disk", "Size of its parameters on this machine, now or after it is fetched"),
+    ("In memory", "Size of its parameters when it is loaded: four bytes each"),
 )
 
 LOOK, FETCH, CANCEL, REMOVE, CLOSE = "look", "fetch", "cancel", "remove", "close"
@@ -43,8 +44,9 @@ LOOK, FETCH, CANCEL, REMOVE, CLOSE = "look", "fetch", "cancel", "remove", "close
 def draw() -> None:
     st.title("Models")
     st.markdown(
-        "Every page looks at the model that is chosen here. One that is fetched is checked, kept on this machine as "
-        "safetensors, and needs no network again."
+        "**Which model do you want to look at?** All pages show the model that you choose. A model that you fetch is "
+        "checked and kept on this machine, so it needs no network again.",
+        help=explained("parameter", "residual stream", "feed-forward", "grouped heads", "value", "weight", "bit"),
     )
     draw_table()
     draw_forms()
@@ -60,15 +62,15 @@ def draw_table() -> None:
     free = available_bytes()
     loaded = ", ".join(plain(name) for name in shelf().names) or "none"
     st.caption(
-        f"At most two models stay loaded, for all visitors; now: {loaded}. "
+        f"At most two models stay loaded for all visitors. Loaded now: {loaded}. "
         + (f"{size_words(free)} of memory are free. " if free is not None else "")
-        + f"To load one takes what stands under “In memory” and {size_words(RESERVE)} to run it. In whatever precision "
-        "weights are stored, all is computed in float32: half precision moves weights of attention by more than 0.0001."
+        + f"A model needs the memory in the column “In memory”, and {size_words(RESERVE)} more to run. Every model is "
+        "computed in float32, because half precision would change attention weights by more than 0.0001."
     )
 
 
 def rows() -> list[ModelRow]:
-    """The catalogue, the folders that were opened, and a fetch from the Hub that has no row yet."""
+    """The catalogue, the folders that were opened, and a fetch from the Hub that is not in the catalogue yet."""
     latest = fetcher().latest
     coming = latest.name if latest and latest.is_under_way else None
     entries = vm.catalogue()
@@ -87,7 +89,7 @@ def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Model
     chosen, acts = chosen_value("model") == name, list(extra)
     if entry.state == "fetched":
         acts.append(Act(REMOVE, "Remove", sure="Remove it?"))
-    state, missing = entry.state + ", reads ids only" * (not entry.has_tokenizer), missing_memory(entry)
+    state, missing = entry.state + ", reads only token ids" * (not entry.has_tokenizer), missing_memory(entry)
     if chosen:
         acts.insert(0, Act(LOOK, "Chosen", done=True))
     elif missing and name not in shelf().names:
@@ -178,7 +180,7 @@ def draw_forms() -> None:
             "From the Hugging Face Hub",
             key="hub_id",
             placeholder="openai-community/gpt2",
-            help="ORGANISATION/NAME of a text model; add /FILE.gguf for one that is kept as GGUF. Try also "
+            help="Type ORGANISATION/NAME of a text model. For a model in GGUF format, add /FILE.gguf. Other examples: "
             "google-bert/bert-base-uncased, google-t5/t5-small, Qwen/Qwen2.5-0.5B.",
         )
         st.form_submit_button("Fetch", on_click=fetch_typed, icon=":material/download:")
@@ -187,13 +189,13 @@ def draw_forms() -> None:
             "A folder of your own",
             key="folder_path",
             placeholder="/home/me/models/my-fine-tune",
-            help="The whole path of a folder with config.json and safetensors or a GGUF file, and the tokenizer. It is "
-            "read where it is, nothing is copied.",
+            help="Type the whole path of a folder that holds config.json, the tokenizer, and weights as safetensors or "
+            "GGUF. The folder is read where it is; nothing is copied.",
         )
         st.form_submit_button("Open", on_click=open_typed, icon=":material/folder_open:")
     st.caption(
-        "Any text model whose attention goes through the attention interface of the transformers library. Weights are "
-        "read from safetensors and GGUF only, never unpickled, and no code comes with a model."
+        "Any text model works that uses the attention interface of the transformers library. Weights are read only "
+        "from safetensors and GGUF files, so nothing is unpickled and no code of a model runs."
     )
 
 
@@ -217,11 +219,11 @@ def open_typed() -> None:
 
 
 def draw_compared() -> None:
-    """What the tests measured of each family."""
+    """How far each family is from the library's own results, as the tests measured it."""
     compared = read_compared()
-    st.subheader("Compared with their own library")
+    st.subheader("Compared with the transformers library")
     if not compared:
-        st.caption("Nothing was measured yet: python -m tests.reference.families does it.")
+        st.caption("Nothing has been measured yet. Run: python -m tests.reference.families")
         return
     table = pd.DataFrame(
         {
@@ -235,9 +237,10 @@ def draw_compared() -> None:
     config = {"largest difference": st.column_config.NumberColumn(format="scientific")}
     st.dataframe(table, hide_index=True, key="compared_table", column_config=config, width="content")
     st.caption(
-        "Each family as a small model with random weights: logits and every attention map here against those of the "
-        "library's own eager attention, float32; the largest absolute difference of all cases (lengths, padding). "
-        "Written by the tests."
+        "For each family, a small model with random parameters runs here and in the library with its eager attention, "
+        "both in float32. The last column is the largest difference of any logit or attention weight, over several "
+        "lengths and paddings. The tests write this table.",
+        help=explained("logit"),
     )
 
 

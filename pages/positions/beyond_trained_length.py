@@ -1,4 +1,4 @@
-"""Past the trained length: the loss of a rotary model by position, what its weights do there, and stretched angles."""
+"""Beyond the trained length: the loss of a rotary model by position, its weights there, and stretched angles."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ from viz_ui.frame.view import View, current_view
 from viz_ui.look.text import number, plain
 from viz_ui.parts.fitting_model import fitting
 
-LONGEST = 1024  # the longest trained length of which several times as many tokens are read within seconds
+LONGEST = 1024  # the longest trained length: a text several times as long is still read within seconds
 TIMES, WINDOWS, FACTORS = (2, 4, 8), (4, 16), (2, 4, 8, 16)
 AS_TRAINED = "as trained"
 WAYS = (AS_TRAINED, DIVIDED, LARGER_BASE)
@@ -35,7 +35,7 @@ BINS = 4  # of a trained length
 
 @dataclass(frozen=True)
 class Asked:
-    """What is read, and with which angles."""
+    """The model, the texts that it reads, and its angles."""
 
     name: str
     times: int
@@ -65,12 +65,13 @@ def draw_past_trained_length() -> None:
     name, model, instead = fitting(
         view,
         _can_be_read,
-        f"a decoder with rotary positions that was trained on at most {LONGEST:,} tokens, to read on within seconds",
+        f"a decoder with rotary positions and a trained length of at most {LONGEST:,} tokens, so that it reads longer "
+        "texts within seconds",
     )
     asked = _choose(name, model)
     if instead:
         no_row = _no_row(view)
-        st.caption(f"Drawn here: {plain(model.name)}. {no_row}" if no_row else instead)
+        st.caption(f"This section shows {plain(model.name)}. {no_row}" if no_row else instead)
     found = _found(model, asked)
     if found is None:
         return
@@ -112,7 +113,7 @@ def _choose(name: str, model: vm.Model) -> Asked:
         if model.config.rotary_pairs is not None:
             way = st.segmented_control("Angles", WAYS, default=AS_TRAINED, key="angles", **bound)
             if (way or AS_TRAINED) != AS_TRAINED:
-                factor = st.segmented_control("s", FACTORS, default=FACTORS[1], key="past_factor", **bound)
+                factor = st.segmented_control("Factor s", FACTORS, default=FACTORS[1], key="past_factor", **bound)
     # an address may hold an empty choice
     return Asked(name, times or TIMES[1], windows or WINDOWS[0], way or AS_TRAINED, factor or FACTORS[1])
 
@@ -156,12 +157,12 @@ def _rows(_model: vm.Model, name: str, times: int, windows: int) -> tuple[Tensor
 
 
 def _finding(found: LongTextLosses, trained: int) -> str:
-    """The losses before and past the trained length, in nats a token."""
+    """The mean losses up to the trained length and beyond it, in nats per token."""
     words = []
     for name, losses in _losses(found).items():
         before, past = (losses[:, part].mean().item() for part in (slice(trained), slice(trained, None)))
         words.append(f"{name}: {number(before, 3)} → **{number(past, 3)}**")
-    return f"Loss, nats a token, up to position {trained - 1:,} → past it. {' · '.join(words).capitalize()}."
+    return f"Loss in nats per token, up to position {trained - 1:,} → beyond it. {' · '.join(words).capitalize()}."
 
 
 def _losses(found: LongTextLosses) -> dict[str, Tensor]:
@@ -185,7 +186,7 @@ def _draw_curves(found: LongTextLosses, model: vm.Model, trained: int) -> None:
                 f"Weight on the token before, layer {layer}, head {head}": {
                     name: curve(reading.previous) for name, reading in found.readings.items()
                 },
-                f"Weight on keys {trained:,} and more tokens away, mean of all heads": {
+                f"Weight on keys at least {trained:,} tokens away, mean of all heads": {
                     name: curve(reading.far) for name, reading in found.readings.items()
                 },
             },
@@ -204,9 +205,9 @@ def _what_was_read(found: LongTextLosses, model: vm.Model, asked: Asked) -> str:
     size, half = max(1, trained // BINS), (trained + 1) // 2
     whose = "its" if found.is_held_out else "tiny-gpt’s"
     return (
-        f"{asked.windows} stretches of tales held out from {whose} training, evenly spread, each of "
-        f"{asked.times * trained:,} tokens. A point: mean of {size} positions, of the loss over all texts, of the "
-        f"weights in the first. **Restarting**: the same tokens in pieces of {trained:,} that begin anew every "
-        f"{half:,}, so that every position is a trained one, with {half:,} tokens and more before each after the first "
-        "piece: what then goes up and down is the text. The head: the one with most weight on the token before."
+        f"The model reads {asked.windows} texts of {asked.times * trained:,} tokens, from tales that were held out "
+        f"from {whose} training. A point is the mean of {size} positions: losses of all texts, attention weights of "
+        f"the first text. **Restarting** cuts the same tokens into pieces of {trained:,} that start every {half:,} "
+        "tokens, so no position is beyond the trained length. Its ups and downs come from the text, not from "
+        "positions. The head is the one with the largest weight on the token before."
     )

@@ -52,7 +52,7 @@ def distance_figure(
     theme: Theme,
     height: int = 330,
 ) -> go.Figure:
-    """Curves over the distance of two rows: for each name the mean, and (least, largest), None where all are equal."""
+    """Curves over the distance of two rows: for each name the mean, and (least, largest) or None if all are equal."""
     figure = go.Figure()
     for (name, (mean, band)), role in zip(curves.items(), ("weights", "key"), strict=False):
         colour, distances = _colour(role, theme), np.arange(len(mean))
@@ -84,12 +84,12 @@ def distance_figure(
     return figure
 
 
-# Of what restarts, of the angles as trained, and of other ones: a role's colour, a dash, a mark.
+# Colour of a role, dash and mark of three curves: restarting, with the angles as trained, with other angles.
 _LOOKS = (("stream", "dot", "x-thin-open"), ("weights", "solid", "circle"), ("value", "dash", "circle-open"))
 
 
 def loss_figure(losses: dict[str, Curve], *, trained: int, theme: Theme, height: int = 350) -> go.Figure:
-    """The loss by position: first of what restarts, then of angles as trained, then of other ones."""
+    """The loss by position: first restarting, then with the angles as trained, then with other angles."""
     figure = go.Figure()
     for (name, curve), look in zip(losses.items(), _LOOKS, strict=False):
         figure.add_trace(_by_position(name, curve, look, theme))
@@ -105,14 +105,14 @@ def loss_figure(losses: dict[str, Curve], *, trained: int, theme: Theme, height:
     )
     _lay_out(figure, theme, height)
     figure.update_xaxes(title="position", rangemode="tozero")
-    figure.update_yaxes(title="loss, nats a token")
+    figure.update_yaxes(title="loss, nats per token")
     return figure
 
 
 def read_weights_figure(
     weights: dict[str, dict[str, Curve]], *, trained: int, theme: Theme, height: int = 350
 ) -> go.Figure:
-    """Weights by position, one above the other: for each title the curves of angles as trained and of other ones."""
+    """Weights by position, one picture for each title: with the angles as trained and with other angles."""
     titles = [escape(title) for title in weights]
     figure = make_subplots(rows=len(weights), cols=1, shared_xaxes=True, vertical_spacing=0.13, subplot_titles=titles)
     figure.update_annotations(font_size=12, x=0, xanchor="left")

@@ -1,4 +1,4 @@
-"""Positions: what attention is without them, the tables that are added, the rotation, and where each enters."""
+"""Positions: attention without them, the tables that are added, the rotation, and where each enters the model."""
 
 import streamlit as st
 
@@ -9,6 +9,7 @@ from pages.positions.where_they_enter import draw_sites
 from pages.positions.word_order import draw_word_order
 from viz_ui.frame.sections import choose_section, draw_long_section, draw_section
 from viz_ui.look.formulas import coloured
+from viz_ui.look.glossary import explained
 
 SHUFFLE, TABLES, ROTATION, SITES, PAST = (
     "Shuffle the words",
@@ -26,28 +27,41 @@ SECTIONS = {
 }
 
 SENTENCES = {
-    SHUFFLE: "Without positions attention reads a **bag of words**: permute the tokens, and its weights are permuted.",
-    TABLES: r"Added to the embedding: $x_m = e_{\mathrm{token}} + p_m$.",
-    ROTATION: r"Inside attention: $(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$, so that only the distance i − j counts.",
-    SITES: "**Added** to the embedding, or **inside** attention?",
-    PAST: r"Angles $m\theta_p$ exist for every position m, but few were trained. Divide positions, $m/s$, or enlarge "
-    r"the base, $b \cdot s^{D/(D-2)}$.",
+    SHUFFLE: "**Does attention know the order of words?** Not by itself. Without positions it reads a bag of words: "
+    "when the tokens are shuffled, the same weights move with them.",
+    TABLES: r"**How are positions added to tokens?** The embedding of each token gets one more vector, the row of its "
+    r"position: $x_m = e_{\mathrm{token}} + p_m$.",
+    ROTATION: "**How does RoPE put positions into attention?** It rotates queries and keys: "
+    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$, so only the distance i − j counts.",
+    SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
+    "attention.",
+    PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
+    r"model was trained only on small m. Two remedies: divide the positions, $m/s$, or enlarge the base, "
+    r"$b \cdot s^{D/(D-2)}$.",
+}
+
+TERMS = {
+    SHUFFLE: ("weight", "RoPE"),
+    TABLES: ("embedding", "RoPE"),
+    ROTATION: ("RoPE", "score"),
+    SITES: ("embedding", "logit", "RoPE", "parameter"),
+    PAST: ("RoPE", "nat", "weight"),
 }
 
 SOURCES = {
-    SHUFFLE: "Why positions are needed: Vaswani et al. 2017, “Attention Is All You Need”, §3.5. What is left under "
-    "none is the rounding of float32. The weights are the model's own; under other positions it was never trained.",
-    TABLES: "Vaswani et al. 2017, §3.5 (sinusoidal; learned ones were about as good, table 3, row E).",
+    SHUFFLE: "Why positions are needed: Vaswani et al. 2017, “Attention Is All You Need”, §3.5. The small difference "
+    "under “none” is rounding in float32. The model was trained with only one of these schemes.",
+    TABLES: "Vaswani et al. 2017, §3.5: sinusoidal rows; learned rows were about as good (table 3, row E).",
     ROTATION: "Su et al. 2021, “RoFormer: Enhanced Transformer with Rotary Position Embedding”, §3.2 and eq. 34.",
     PAST: "Divided positions: Chen et al. 2023, “Extending Context Window of Large Language Models via Positional "
-    "Interpolation”, eq. 4 (there followed by some training, here by none). Larger base: “NTK-aware” in Peng et al. "
-    "2023, “YaRN”, §3.1.",
+    "Interpolation”, eq. 4; they trained the model further, which is not done here. Larger base: “NTK-aware” in Peng "
+    "et al. 2023, “YaRN”, §3.1.",
 }
 
 
 def draw() -> None:
     section = choose_section("Positions", list(SECTIONS), key="positions")
-    st.markdown(coloured(SENTENCES[section]))
+    st.markdown(coloured(SENTENCES[section]), help=explained(*TERMS[section]))
     draw = draw_long_section if section == PAST else draw_section
     draw(SECTIONS[section])
     if section in SOURCES:

@@ -19,7 +19,7 @@ FURTHEST = 100_000  # what the address may ask for; the sliders bring it into th
 def draw_rotation() -> None:
     """The whole section."""
     view = current_view()
-    shown = drawn(view, _turns, "a model with rotary positions")
+    shown = drawn(view, _turns, "a model whose rotary positions turn all pairs of numbers by plain angles")
     trace = rotary_trace(view, shown)
     pairs = rotary_pairs(trace, shown.layer, shown.head, shown.query, shown.key)
     with st.container(key="positions_address"):  # not shown: the clocks and sliders are their widgets
@@ -29,25 +29,25 @@ def draw_rotation() -> None:
         pair = st.number_input("Pair", 0, FURTHEST, key="pair", **bound)
     if shown.instead:
         st.caption(shown.instead)
-    if pair is None:  # the one that adds or takes most
+    if pair is None:  # the one with the largest share in the score
         pair = int(pair_products(pairs, shown.query, shown.key).abs().argmax())
     _draw_clocks(shown, pairs, Moved(shift or 0, apart or 0, pair))
     st.caption(
-        f"{plain(shown.model.name)}, layer {shown.layer}, query head {shown.head}, key head "
-        f"{shown.model.config.kv_head(shown.head)}: q and k of this pass before their rotation, turned here in float64."
+        f"These are q and k of {plain(shown.model.name)}, layer {shown.layer}, query head {shown.head}, key head "
+        f"{shown.model.config.kv_head(shown.head)}. They are captured before the rotation, and rotated here in float64."
     )
     _draw_frequencies(shown, pairs)
 
 
 def rotary_trace(view: View, shown: FittingPrompt) -> vm.Trace:
-    """The sidebar's pass where its model is the one that is drawn, else that model's pass under its own mask."""
+    """The sidebar's pass where the section shows its model, else the pass of the shown model under its own mask."""
     config = shown.model.config
     trace = traced(shown.name, shown.prompt, config.mask) if shown.instead else view.trace
     return trace.of(config.parts[0])
 
 
 def _turns(config: ModelFacts) -> bool:
-    """Whether all numbers of its queries and keys turn in pairs that are known."""
+    """Whether all numbers of its queries and keys turn in known pairs."""
     return config.position == "rotary" and config.rotary_pairs is not None
 
 
@@ -84,7 +84,7 @@ def _keep(moved: Moved) -> None:
 
 
 def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
-    """How long each pair takes for a turn, with this base and another one."""
+    """How many tokens each pair takes for one turn, with this base and with another."""
     config = shown.model.config
     st.subheader("How fast each pair turns")
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -96,16 +96,16 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
             key="base",
             bind="query-params",
             width=150,
-            help="θ of pair p is base to the power −2p/D. Llama 3 has 500,000 for its longer texts.",
+            help="θ of pair p is base^(−2p/D). Llama 3 uses the base 500,000 to read longer texts.",
         )
         waves = pairs.wavelengths
         length = config.context_length
         new = int(new_angles(pairs.frequencies, length, length - 1, config.mask != "causal").sum())
         st.markdown(
-            f"θ = base^(−2p/D), base {config.rotary_base:,.0f}, D = {config.d_head}: from one turn in "
-            f"**{number(waves.min().item(), 3)}** tokens to one in **{number(waves.max().item(), 3)}**. "
-            f"At distance {length:,}, the first that was never trained, **{new} of {len(waves)}** pairs stand at a new "
-            "angle."
+            f"θ = base^(−2p/D) with base {config.rotary_base:,.0f} and D = {config.d_head}. The fastest pair makes one "
+            f"turn in **{number(waves.min().item(), 3)}** tokens, the slowest in "
+            f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first that never occurred in training: "
+            f"there **{new} of {len(waves)}** pairs reach a new angle."
         )
     theme = st.context.theme.type or "light"
     exponents = torch.arange(len(waves), dtype=torch.float64) * 2 / config.d_head

@@ -1,4 +1,4 @@
-"""The rows that are added to the embedding: learned and sinusoidal, their dot products, and where they end."""
+"""The rows that are added to the embedding, learned and sinusoidal: their dot products, and where they end."""
 
 import streamlit as st
 from torch import Tensor
@@ -22,7 +22,7 @@ def draw_tables() -> None:
     shown = drawn(
         view,
         lambda config: is_ours(config) and config.position in ADDED,
-        "a model of this project that adds rows of positions to its tokens",
+        "a model of this project that adds rows of positions to its embedding",
     )
     config = shown.model.config
     tables = position_tables(shown.model)
@@ -73,14 +73,14 @@ def position_tables(model: vm.Model) -> dict[str, Tensor]:
 def _words(shown: FittingPrompt, name: str) -> str:
     config = shown.model.config
     if name == "sinusoidal":
-        own = "" if config.position == name else ", as large as the learned one"
+        own = "" if config.position == name else " The table is as large as the learned one."
         return (
-            r"$p_{m,2i} = \sin(m/10000^{2i/C})$, $p_{m,2i+1} = \cos(m/10000^{2i/C})$"
-            f"{own}: the products depend on the distance alone."
+            r"$p_{m,2i} = \sin(m/10000^{2i/C})$, $p_{m,2i+1} = \cos(m/10000^{2i/C})$."
+            f"{own} The dot product of two rows depends only on their distance."
         )
     return (
-        f"Learned by {plain(shown.model.name)}: a row for each position, and no formula says that 7 is beside 8. (The "
-        "bundled models' rows began their training as sinusoids.)"
+        f"{plain(shown.model.name)} learned one row for each position. No formula says that position 7 is next to "
+        "position 8. (In the bundled models the rows were sinusoidal before training.)"
     )
 
 
@@ -103,13 +103,13 @@ def table_matrices(shown: FittingPrompt, name: str, table: Tensor) -> list[Matri
         ),
         Matrix(
             "cosines",
-            "How alike two rows are",
+            "How similar two rows are",
             cosines(table).float().numpy(),
             rows,
             rows,
             row_axis="position i",
             column_axis="position j",
-            caption="p_i · p_j / (‖p_i‖ ‖p_j‖), their cosine",
+            caption="their cosine, p_i · p_j / (‖p_i‖ ‖p_j‖)",
             role="scores",
             scale="diverging",
             low=-1.0,
@@ -149,7 +149,7 @@ def _shared(shown: FittingPrompt) -> dict:
 
 
 def _draw_curve(tables: dict[str, Tensor], trained: int) -> None:
-    """Cosines by distance of both tables; sinusoids have rows past the trained length."""
+    """Cosines by distance of both tables; the sinusoidal one goes on beyond the trained length."""
     curves = {}
     for name, table in tables.items():
         longer = sinusoidal_table(2 * trained, table.shape[1]) if name == "sinusoidal" else table
@@ -162,9 +162,12 @@ def _draw_curve(tables: dict[str, Tensor], trained: int) -> None:
 
 
 def past_the_end(model: vm.Model) -> str:
-    """What position L is to each scheme; the learned table's sentence is the model's own error."""
+    """What each scheme does at the first position beyond the trained length, in sentences.
+
+    That of the learned table is the model's own error.
+    """
     config = model.config
-    words = [f"**Past the trained length {config.context_length:,}.**"]
+    words = [f"**Beyond the trained length of {config.context_length:,} tokens.**"]
     if config.position == "learned":
         try:
             with vm.edit(moved_on(model, config.context_length)):
@@ -173,6 +176,6 @@ def past_the_end(model: vm.Model) -> str:
             words.append(f"Learned: {plain(str(error))}")
     row = sinusoidal_table(config.context_length + 1, config.d_model)[-1]
     numbers = ", ".join(f"{value:.3f}" for value in row[:4].tolist()).replace("-", "−")
-    words.append(f"Sinusoidal: the formula goes on, row {config.context_length} begins {numbers} …")
-    words.append("RoPE: every angle exists; what was never trained is a distance (see Rotation).")
+    words.append(f"Sinusoidal: the formula goes on, and row {config.context_length} begins with {numbers} …")
+    words.append("RoPE: every position has angles, but the model was not trained on larger distances (see Rotation).")
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""Where positions enter: which hook sites change when the whole prompt stands elsewhere, scheme by scheme."""
+"""Where positions enter: which hook sites change when the whole prompt moves to other positions, scheme by scheme."""
 
 from collections.abc import Iterable
 
@@ -13,8 +13,8 @@ from viz_ui.parts.fitting_model import NAMES, FittingPrompt, drawn, is_ours, var
 
 ELSEWHERE, WITHOUT = "moved as a whole", "without positions"
 SENTENCES = {
-    ELSEWHERE: "The same prompt, every token so many positions later.",
-    WITHOUT: "The same prompt, positions left away.",
+    ELSEWHERE: "The prompt runs again with every token moved to a later position.",
+    WITHOUT: "The prompt runs again without positions.",
 }
 FIRST_MOVE = 10
 NO_ROW, ABOUT_0 = "no row", " ≈ 0"
@@ -23,11 +23,11 @@ NO_ROW, ABOUT_0 = "no row", " ≈ 0"
 def draw_sites() -> None:
     """The whole section."""
     view = current_view()
-    shown = drawn(view, is_ours, "a model of this project, whose positions can be changed")
+    shown = drawn(view, is_ours, "a model of this project, because only their positions can be exchanged")
     config = shown.model.config
     with st.container(horizontal=True, vertical_alignment="bottom"):
         compared = st.segmented_control(
-            "Compare the pass with itself",
+            "Compare the pass with the prompt",
             list(SENTENCES),
             default=ELSEWHERE,
             required=True,
@@ -37,11 +37,11 @@ def draw_sites() -> None:
         compared, by = compared or ELSEWHERE, 0  # an address may hold an empty choice
         if compared == ELSEWHERE:
             by = st.slider(
-                "Positions later", 0, 2 * config.context_length, FIRST_MOVE, key="later", bind="query-params", width=320
+                "Moved by", 0, 2 * config.context_length, FIRST_MOVE, key="later", bind="query-params", width=320
             )
         st.markdown(
-            f"{SENTENCES[compared]} Largest change of any number of each site, embedding and layer {shown.layer}; "
-            "logits: those of the last position.",
+            f"{SENTENCES[compared]} The table shows the largest change at each hook site of the embedding, of layer "
+            f"{shown.layer}, and of the logits of the last token.",
             width="content",
         )
     if shown.instead:
@@ -60,16 +60,16 @@ def draw_sites() -> None:
     for problem in problems:
         st.caption(f"{NO_ROW}: {plain(problem)}")
     st.caption(
-        f"In every column the weights of {plain(shown.model.name)}, trained {_trained(config.position)}. "
-        "0: bit for bit the same. ≈ 0: rounding, under 10⁻⁵ of the site's largest number. Learned and sinusoidal rows "
-        "are added to the embedding, so everything after it changes; RoPE turns q and k in every layer, and QKᵀ "
-        "depends on distances alone. Vaswani et al. 2017, §3.5; Su et al. 2021, “RoFormer”, §3."
+        f"All columns use the parameters of {plain(shown.model.name)}, which was trained {_trained(config.position)}. "
+        "“0” means exactly the same. “≈ 0” means rounding: less than 10⁻⁵ of the largest number at the site. Learned "
+        "and sinusoidal rows are added to the embedding, so everything after it changes. RoPE rotates q and k in every "
+        "layer, so QKᵀ depends only on distances. Vaswani et al. 2017, §3.5; Su et al. 2021, “RoFormer”, §3."
     )
 
 
 @st.cache_data(scope="session", max_entries=16, show_spinner="Running both passes …")
 def _site_changes(name: str, prompt: str, scheme: str, by: int) -> list[SiteChange]:
-    """Moved by so many positions, or for 0 against the pass without positions."""
+    """The pass against itself moved by so many positions; for 0, against the pass without positions."""
     model = variant(name, scheme)
     ids = model.encode(prompt)
     return site_changes(model, ids, model, by) if by else site_changes(model, ids, variant(name, "none"))
@@ -103,7 +103,7 @@ def heading(own: str, scheme: str) -> str:
 
 
 def merged(lists: Iterable[list[str]]) -> list[str]:
-    """All names of all lists, each once; what only one list has stands after what it follows there."""
+    """All names of all lists, each once. A name that only one list has stands after the name before it there."""
     result: list[str] = []
     for names in lists:
         at = 0
@@ -124,7 +124,7 @@ def words(change: SiteChange | None) -> str:
 
 
 def _colours(table: pd.DataFrame) -> pd.DataFrame:
-    """What changed is marked; what did not, or by rounding only, is grey."""
+    """A real change is marked; no change, or rounding only, is grey."""
     dark = st.context.theme.type == "dark"
     marked = f"background-color: {'#4A2A58' if dark else '#EADBF0'}; font-weight: 600"
     grey = f"color: {'#B4B8C0' if dark else '#5C6068'}"

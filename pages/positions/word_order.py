@@ -19,7 +19,7 @@ FIRST_SEED, LARGEST_SEED = 1, 999_999
 def draw_word_order() -> None:
     """The whole section."""
     view = current_view()
-    shown = drawn(view, is_ours, "a model of this project, whose positions can be taken out")
+    shown = drawn(view, is_ours, "a model of this project, because only their positions can be exchanged")
     if shown.instead:
         st.caption(shown.instead)
     scheme, order = _choose(shown)
@@ -47,16 +47,19 @@ def _choose(shown: FittingPrompt) -> tuple[str, tuple[int, ...]]:
         )
         st.button("Shuffle again", icon=":material/shuffle:", on_click=_shuffle, args=(seed + 1,))
         st.button("As typed", icon=":material/undo:", on_click=_keep_order, args=(tuple(range(len(shown.ids))),))
-        st.caption(f"{'Your order' if text else f'Seed {seed}'}. Drag a word, or Shift + arrow keys.", width="content")
+        st.caption(
+            f"{'Your order' if text else f'Seed {seed}'}. Drag a word, or move it with Shift + arrow keys.",
+            width="content",
+        )
     scheme = scheme or "none"  # an address may hold an empty choice
     order = read_order(text, len(shown.ids))
     if text and order is None:
-        st.caption("The order in the address is of another prompt: shuffled by the seed instead.")
+        st.caption("The order in the link belongs to another prompt, so the seed shuffles this one.")
     return scheme, order or shuffled_order(len(shown.ids), seed)
 
 
 def read_order(text: str | None, length: int) -> tuple[int, ...] | None:
-    """An order as the address has it, "2-0-1"; None where it is none of so many tokens."""
+    """An order as the address has it, "2-0-1"; None where it is not an order of so many tokens."""
     if not re.fullmatch(r"[0-9]{1,6}(-[0-9]{1,6})*", text or ""):
         return None
     order = tuple(map(int, text.split("-")))
@@ -83,11 +86,14 @@ def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
         change = _change_order(shown.name, shown.prompt, name, order).weights_change
         words = f"{NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
-    return f"{scheme_badge(shown.model, scheme)} Largest difference of any weight, words put back: {' · '.join(found)}"
+    return (
+        f"{scheme_badge(shown.model, scheme)} Compared word by word, the weights of all heads differ by at most: "
+        f"{' · '.join(found)}"
+    )
 
 
 def _draw_matrices(view: View, shown: FittingPrompt, change: OrderChange) -> None:
-    """The head as typed, with the words in their order, and their difference once rows and columns are put back."""
+    """The head on the prompt as typed and in the new order, and their difference word by word."""
     matrices = order_matrices(shown, change)
     places = {token: place for place, token in enumerate(change.order)}
     cell = shown.query, shown.key
@@ -130,11 +136,11 @@ def order_matrices(shown: FittingPrompt, change: OrderChange) -> list[Matrix]:
         Matrix("shuffled", "Weights, new order", shuffled.numpy(), moved, moved, **weights),
         Matrix(
             "difference",
-            "Words put back − as typed",
+            "Difference, word by word",
             (back - typed).numpy(),
             names,
             names,
-            caption=f"of this head; largest {number((back - typed).abs().max().item(), 2)}",
+            caption=f"new order − as typed; largest {number((back - typed).abs().max().item(), 2)}",
             role="stream",
             scale="diverging",
             low=-largest,
@@ -159,8 +165,8 @@ def _name(shown: FittingPrompt, matrix: Matrix) -> Named:
 def _arrays(shown: FittingPrompt, change: OrderChange, matrices: list[Matrix]) -> dict:
     """Everything of the section for one NPZ file."""
     return {
-        "description": "weights (T,T) of one head as typed, with token order[p] at place p, and their difference with "
-        "rows and columns put back",
+        "description": "weights (T,T) of one head: typed, as typed; shuffled, with token order[p] at place p; "
+        "difference, shuffled with its rows and columns put back, minus typed",
         "tokens": shown.labels,
         "ids": list(shown.ids),
         "order": list(change.order),

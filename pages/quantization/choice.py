@@ -20,6 +20,7 @@ from viz_model.quantization.twin import (
 )
 from viz_ui.frame.stoppable import stoppable
 from viz_ui.frame.view import View
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, size_words
 
 LARGE = 20_000_000  # parameters: from here on, work on all of them takes a second or more
@@ -51,7 +52,8 @@ def draw_choices() -> tuple[str, str, float]:
         required=True,
         key="scheme",
         bind="query-params",
-        help="\n".join(f"- **{name}**: {words}" for name, words in EXPLAINED.items()),
+        help="\n".join(f"- **{name}**: {words}" for name, words in EXPLAINED.items())
+        + f"\n\n{explained('NF4', 'outlier')}",
     )
     which = st.selectbox(
         "Which weights",
@@ -61,7 +63,8 @@ def draw_choices() -> tuple[str, str, float]:
         bind="query-params",
         width=160,
         help="Only the weight matrices of the blocks can be quantized. Embeddings, norms, biases and the unembedding "
-        "stay as they are. “one layer” is the layer that is chosen in the sidebar.",
+        "stay as they are. “one layer” is the layer that is chosen in the sidebar.\n\n"
+        + explained("embedding", "norm", "unembedding"),
     )
     threshold = THRESHOLD
     if scheme == LLM_INT8:

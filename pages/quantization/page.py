@@ -9,15 +9,25 @@ from pages.quantization.savings import choose_new_tokens, draw_savings
 from pages.quantization.weights import draw_weights
 from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.view import current_view
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, sentence
 
 WEIGHTS, EFFECTS, THREE = "The weights", "What they do", "Three things"
 SECTIONS = {WEIGHTS: draw_weights, EFFECTS: draw_effects}
 
 SENTENCES = {
-    EFFECTS: "The model and a **copy with rounded weights** read the same prompt.",
-    THREE: "The **KV cache**, **FlashAttention** and **quantization** are three different things. Each saves something "
-    "else, and only quantization changes the result.",
+    WEIGHTS: "**What is left of a weight in a few bits?**",
+    EFFECTS: "**What do rounded weights change?** The model and a copy with rounded weights read the same prompt.",
+    THREE: "**What do a KV cache, FlashAttention and quantization save?** They are three different things, and only "
+    "quantization changes the result.",
+}
+
+WEIGHT = "On this page a weight is a number in a weight matrix, which is a parameter. Attention weights are called A."
+
+TERMS = {
+    WEIGHTS: ("parameter", "weight", "bit"),
+    EFFECTS: ("parameter", "weight", "nat", "KL divergence", "bit", "logit"),
+    THREE: ("parameter", "weight", "KV cache", "value", "logit", "FLOP", "bit"),
 }
 
 SOURCES = {
@@ -46,7 +56,8 @@ def draw() -> None:
         scheme, which, threshold = draw_choices()
         if section == THREE:
             choose_new_tokens(view)
-    st.markdown(FORMULAS[scheme] if section == WEIGHTS else SENTENCES[section])
+    formula = f" {FORMULAS[scheme]}" if section == WEIGHTS else ""
+    st.markdown(f"{SENTENCES[section]}{formula}", help=f"{WEIGHT}\n\n{explained(*TERMS[section])}")
     try:
         quantized = quantized_model(view, current_choice(view, scheme, which, threshold))
         if quantized is None:

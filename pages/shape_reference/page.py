@@ -1,4 +1,4 @@
-"""Shape reference: one page to print, with every quantity, its letters, its formula and this model's numbers."""
+"""Shape reference: a page to print, with every tensor, its letters, its formula and this model's sizes."""
 
 import pandas as pd
 import streamlit as st
@@ -8,6 +8,7 @@ from viz_model.shapes.reference import GROUPS, Quantity, letters, quantities
 from viz_ui.frame.passes import kept_pass
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import ATTENTION, coloured
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain
 
 MEANINGS = {  # short: ten columns in a narrow window
@@ -29,16 +30,25 @@ SEEN_ON = {
     "Feed-forward": ("shapes", "quantization"),
     "Out of the stream": ("generate", "training"),
 }
+PARTS = {"self": "", "encoder": " of the encoder", "decoder": " of the decoder", "cross": " of cross-attention"}
 TITLES = {"inside_a_head": "Inside a head", "flash_attention": "FlashAttention"}
+
+
+# What stands for more than a sum or a product, and how it is written in a formula.
+OWN_STEPS = {"embed": r"\mathrm{embed}", "head": r"\mathrm{head}", "f": "f("}
 
 
 def draw() -> None:
     st.title("Shape reference")
     view = current_view()
-    part = "" if view.trace.part == "self" else f", {view.trace.part} attention"
+    part = PARTS[view.trace.part]
     st.markdown(
-        f"Every tensor of one pass of **{plain(view.model.name)}** over the prompt in the sidebar, layer {view.layer}"
-        f"{part}: its letters, its formula, and the sizes that were read off the tensors. Print it with Ctrl+P."
+        f"**Which tensors does a pass make?** These are the tensors of **{plain(view.model.name)}** on your prompt, in "
+        f"layer {view.layer}{part}, with their letters and formulas. The sizes are those of the tensors themselves. "
+        "Print this page with Ctrl+P.",
+        help=explained(
+            "residual stream", "embedding", "norm", "score", "weight", "softmax", "value", "feed-forward", "logit"
+        ),
     )
     draw_letters(view)
     st.latex(coloured(ATTENTION))
@@ -46,12 +56,7 @@ def draw() -> None:
     for group in GROUPS:
         draw_group(group, [row for row in rows if row.group == group])
     draw_costs(view)
-    st.caption(
-        "Vaswani et al. 2017, “Attention Is All You Need”, §3; grouped heads: Ainslie et al. 2023, “GQA”, §2.2. "
-        "An axis that all share is written as 1; biases are left out of the formulas; y is the encoder's end; embed, "
-        "head and f stand for more than a sum or product, which the model's own code does. "
-        "`vm.capture(site)` gives any hook site."
-    )
+    draw_notes(view, rows)
 
 
 def rows_of(view: View) -> list[Quantity]:
@@ -72,14 +77,14 @@ def draw_letters(view: View) -> None:
 
 
 def draw_group(group: str, rows: list[Quantity]) -> None:
-    """One table, and the pages on which its tensors are seen."""
+    """One table, and links to the pages that show its tensors."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.subheader(group, width="content")
         for page in SEEN_ON[group]:
             title = TITLES.get(page, page.capitalize())
             st.page_link(f"../../pages/{page}/page.py", label=title, width="content")
     if not rows:
-        st.markdown("This model shows no hook site here: its code makes these tensors where they cannot be seen.")
+        st.markdown("This model has no hook sites here: its code makes these tensors where they cannot be captured.")
         return
     table = pd.DataFrame(
         {
@@ -94,19 +99,36 @@ def draw_group(group: str, rows: list[Quantity]) -> None:
     st.table(table, hide_index=True)
 
 
+def draw_notes(view: View, rows: list[Quantity]) -> None:
+    """How to read the formulas of this model, and the papers."""
+    words = ["An axis of size 1 is shared by all prompts or heads. The formulas leave out biases."]
+    sources, terms = ["Vaswani et al. 2017, “Attention Is All You Need”, §3"], []
+    if view.model.has_source:
+        words.append("y is the encoder output.")
+        terms.append("encoder output")
+    own = [name for name in OWN_STEPS if any(OWN_STEPS[name] in row.formula for row in rows)]
+    if own:
+        words.append(f"{' and '.join(own)}: a step in the model's own code, longer than one sum or product.")
+    if view.trace.config.n_kv_heads < view.trace.config.n_heads:
+        sources.append("grouped heads: Ainslie et al. 2023, “GQA”, §2.2")
+        terms.append("grouped heads")
+    words.append(f"`vm.capture(site)` gives the tensor of any hook site. {'; '.join(sources)}.")
+    st.caption(" ".join(words), help=explained(*terms) or None)
+
+
 def draw_costs(view: View) -> None:
-    """What grows with what, by formula."""
+    """The totals of the pass, each with its formula."""
     config, numbers = view.trace.config, letters(view.trace)
     cells = numbers["L"] * numbers["H"] * numbers["T"] * numbers["S"]
     rows = [
-        ("learned numbers", "", f"{view.model.transformer.n_parameters():,}"),
-        ("weights of all heads, bytes", r"4 \cdot L H T S", f"{4 * cells:,}"),
-        ("products QKᵀ and AV of all heads, operations", r"4 \cdot L H D T S", f"{4 * cells * numbers['D']:,}"),
+        ("parameters", "", f"{view.model.transformer.n_parameters():,}"),
+        ("attention weights of all heads, bytes", r"4 \cdot L H T S", f"{4 * cells:,}"),
+        ("QKᵀ and AV of all heads, FLOPs", r"4 \cdot L H D T S", f"{4 * cells * numbers['D']:,}"),
     ]
     if config.layout == "decoder-only":
         cached = costs.cache_bytes(config, numbers["T"])
         rows.append(("KV cache, bytes", r"2 \cdot L G D T \cdot 4", f"{cached:,}"))
-    st.subheader("What they add up to")
+    st.subheader("Totals", help=explained("parameter", "FLOP", "KV cache"))
     table = pd.DataFrame(rows, columns=["quantity", "formula", "here"])
     table["formula"] = [formula and f"${formula}$" for formula in table["formula"]]  # S is a letter here, no scores
     st.table(table, hide_index=True)

@@ -7,6 +7,7 @@ from viz_model.errors import ConfigError
 from viz_model.shapes import costs
 from viz_model.shapes.presets import PRESETS, Preset, fitting_heads, resized
 from viz_model.transformer import TransformerConfig
+from viz_ui.look.glossary import explained
 from viz_ui.look.growth_figure import growth_figure
 from viz_ui.look.text import number, size_words
 
@@ -42,7 +43,7 @@ def choose_preset() -> Preset:
             bind="query-params",
         )
         st.segmented_control(
-            "Numbers are kept as", list(BYTES), default="float32", required=True, key="precision", bind="query-params"
+            "Precision", list(BYTES), default="float32", required=True, key="precision", bind="query-params"
         )
         st.button("Back to its own sizes", on_click=take_own_sizes, args=(name,), icon=":material/undo:")
     return PRESETS[name]
@@ -81,7 +82,7 @@ def choose_sizes(preset: Preset) -> tuple[int, int, int, int, int]:
 
 
 def say_what_fits(preset: Preset, width: int, heads: int) -> None:
-    """Why these sizes make no model, and which numbers of heads would."""
+    """Why these sizes make no model, and which numbers of heads would fit."""
     rotary = preset.config.position == "rotary"
     near = " or ".join(map(str, fitting_heads(width, heads, MOST_HEADS, even=rotary)))
     if width % heads:
@@ -92,7 +93,7 @@ def say_what_fits(preset: Preset, width: int, heads: int) -> None:
 
 
 def draw_numbers(preset: Preset, config: TransformerConfig, batch: int, length: int, number_bytes: int) -> None:
-    """The four numbers that people ask for first, each with its formula."""
+    """The four numbers that matter most, each with its formula."""
     parameters = sum(costs.parameters_by_part(config).values())
     activations = sum(costs.activations_by_part(config, batch, length, logits=preset.logits).values())
     scores = costs.score_numbers(config, batch, length)
@@ -108,7 +109,7 @@ def draw_numbers(preset: Preset, config: TransformerConfig, batch: int, length: 
 
 
 def draw_published(preset: Preset, config: TransformerConfig) -> None:
-    """Our count against the published one, to the last digit; or what was changed."""
+    """Our count beside the published one, to the last digit; or what the reader changed."""
     own = preset.config
     changes = [
         f"{letter} {before:,} → {after:,}"
@@ -132,7 +133,7 @@ def more_rows(preset: Preset, config: TransformerConfig) -> int:
 
 
 def changed_words(preset: Preset, config: TransformerConfig, changes: list[str]) -> str:
-    """Everything that moves the count away from the published one."""
+    """All reasons why the count differs from the published one."""
     if rows := more_rows(preset, config):
         changes = [
             *changes,
@@ -149,7 +150,7 @@ def changed_words(preset: Preset, config: TransformerConfig, changes: list[str])
 
 
 def published_words(preset: Preset, config: TransformerConfig) -> str:
-    """The sum that leads from our count to the published one."""
+    """How our count adds up to the published one."""
     ours = sum(costs.parameters_by_part(config).values())
     words = f"{ours:,} here"
     for name, formula, count in preset.beyond:
@@ -157,11 +158,11 @@ def published_words(preset: Preset, config: TransformerConfig) -> str:
     rows = more_rows(preset, config)
     if rows:
         words += (
-            f" − **{rows * config.d_model:,}** for the {rows:,} more rows of positions that T = "
-            f"{config.context_length:,} needs ((T − {preset.length:,}) · C)"
+            f" − **{rows * config.d_model:,}** for {rows:,} more position rows, because T is "
+            f"{config.context_length:,} ((T − {preset.length:,}) · C)"
         )
     if not (preset.beyond or rows):
-        return f"**{ours:,}** is the published number of {preset.name}, to the last digit."
+        return f"**{ours:,}** parameters: exactly the published number of {preset.name}."
     return f"{words} = **{preset.published:,}**, the published number."
 
 
@@ -169,12 +170,12 @@ def draw_curves(preset: Preset, config: TransformerConfig, batch: int, length: i
     """Operations and bytes over T; at each T the model that reads so many tokens."""
     lengths = np.unique(np.geomspace(16, POWERS[-1], 60).round().astype(int))
     sizes = {"layers": config.n_layers, "heads": config.n_heads, "width": config.d_model}
-    operations = {"QKᵀ and A·V": [], "all else": []}
+    operations = {"QKᵀ and A·V": [], "everything else": []}
     kept = {"three T² matrices": [], "all other activations": [], "parameters": []}
     for each in lengths.tolist():
         parts = costs.flops_by_part(config, batch, each, logits=preset.logits)
         operations["QKᵀ and A·V"].append(parts["scores and mixing"])
-        operations["all else"].append(sum(parts.values()) - parts["scores and mixing"])
+        operations["everything else"].append(sum(parts.values()) - parts["scores and mixing"])
         parts = costs.activations_by_part(config, batch, each, logits=preset.logits)
         kept["three T² matrices"].append(parts["three T² matrices"] * number_bytes)
         kept["all other activations"].append((sum(parts.values()) - parts["three T² matrices"]) * number_bytes)
@@ -203,38 +204,38 @@ def draw_tables(preset: Preset, config: TransformerConfig, batch: int, length: i
             st.markdown(table(title, parts), width="content")
     positions = ""
     if config.position == "learned":
-        positions = f"; the table of positions has {preset.length:,} rows up to that T, and T rows beyond it"
-    each_logits = ", logits of every position" if preset.logits else ""
+        positions = f" The table of positions has T rows, but at least {preset.length:,}."
+    each_logits = " The logits of every position are included." if preset.logits else ""
     st.caption(
-        f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. Parameters: tied ones count once"
-        f"{positions}. Activations: every tensor of the diagram of “this model” kept once, {number_bytes} bytes a "
-        "number; one with two names is one (what goes into a block came out of the block before), rows of positions "
-        "are shared by all prompts, masks and ids are left out; the three T² matrices are QKᵀ, the scaled scores and "
-        "the weights, which a fused kernel never holds (Dao et al. 2022, “FlashAttention”). FLOPs: a multiplication "
-        f"and an addition are two; matrix products only, every cell of T² counted{each_logits}. Kaplan et al. 2020, "
-        "“Scaling Laws”, §2.1."
+        f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. **Parameters:** tied parameters "
+        f"count once.{positions} **Activations:** every tensor in the diagram of “this model” is kept once, with "
+        f"{number_bytes} bytes per number. Masks and ids are left out, and all prompts of a batch share the position "
+        "rows. The three T² matrices are QKᵀ, the scaled scores and the weights; a fused kernel never stores them (Dao "
+        "et al. 2022, “FlashAttention”). **FLOPs:** only matrix products count, a multiplication and an addition are "
+        f"two, and every cell of T² counts.{each_logits} Kaplan et al. 2020, “Scaling Laws”, §2.1.",
+        help=explained("embedding", "unembedding", "tied", "norm", "feed-forward", "logit"),
     )
     st.caption(f"{preset.name}: {preset.source}.{encoder_words(preset, config, batch)}")
 
 
 def encoder_words(preset: Preset, config: TransformerConfig, batch: int) -> str:
-    """What activations and FLOPs leave out of a model that is published without a head."""
+    """What activations and FLOPs leave out where a model is published without an unembedding."""
     if preset.logits:
         return ""
     pooler = 2 * batch * config.d_model**2
     return (
-        " So activations and FLOPs end with the last block: no logits and no unembedding; nor do they have the pooler "
-        f"(2·B·C² = {pooler:,} FLOPs, B·C = {batch * config.d_model:,} numbers) and the rows of token types, which the "
-        "parameters here lack too."
+        " So activations and FLOPs end with the last block, without logits. The parameters, activations and FLOPs here "
+        f"also leave out the pooler (2·B·C² = {pooler:,} FLOPs, B·C = {batch * config.d_model:,} activations) and the "
+        "token types."
     )
 
 
 def table(title: str, parts: dict[str, int]) -> str:
     total = sum(parts.values())
     rows = [f"| {name} | {amount(value)} | {value / total:.1%} |" for name, value in parts.items()]
-    return "\n".join([f"| {title} | number | share |", "|--|--:|--:|", *rows, f"| **all** | **{amount(total)}** | |"])
+    return "\n".join([f"| {title} | number | share |", "|--|--:|--:|", *rows, f"| **total** | **{amount(total)}** | |"])
 
 
 def amount(count: int) -> str:
-    """Exact below 10⁹; as 2.916×10¹¹ from there on, for a column has no more room."""
+    """Exact below 10⁹; from there on as 2.916×10¹¹, because a column has no more room."""
     return f"{count:,}" if count < 10**9 else number(float(count))

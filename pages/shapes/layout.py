@@ -1,12 +1,12 @@
-"""Where the tensors of a model stand in the diagram of shapes, and what colour and words they get."""
+"""The place, colour and words of each tensor in the diagram of shapes."""
 
 from viz_model.shapes.nodes import Node, Parameter
 from viz_ui.components.shape_diagram import Add, Axis, Edge, Letter, Tensor
 
 WORDS = {
     "B": "prompts in a batch",
-    "T": "tokens that ask",
-    "S": "tokens read (= T)",
+    "T": "queries (tokens)",
+    "S": "keys (= T)",
     "C": "width of the stream",
     "H": "heads",
     "G": "key/value heads",
@@ -16,7 +16,7 @@ WORDS = {
     "F": "FFN width",
 }
 
-IN_DECODER = {"T": "tokens of the decoder", "S": "tokens of the source"}
+IN_DECODER = {"T": "queries (decoder)", "S": "keys (source)"}
 
 ROLE_OF = {
     f"{half}.{name}": role

@@ -1,4 +1,4 @@
-"""One tensor of the pass, opened: what is said of it, and the part of it that is drawn."""
+"""One tensor of the pass, opened: its facts, and the part of it that is drawn."""
 
 import hashlib
 from dataclasses import dataclass
@@ -53,23 +53,27 @@ class Opened:
         return f"{'head' if self.node.axes[1] == 'H' else 'key/value head'} {self.head}"
 
     def words(self, columns: Columns) -> str:
-        """What of the tensor is drawn, and how it came about."""
+        """Which part of the tensor is drawn, and where its numbers come from."""
         node, parts = self.node, []
         if self.head is not None:
-            parts.append(f"{self.head_words} of {self.values.heads} ({node.axes[1]}), that of the sidebar")
+            parts.append(f"{self.head_words} of {self.values.heads} ({node.axes[1]})")
         if columns.words:
             parts.append(columns.cut(node))
-        drawn = f"Drawn: {', '.join(parts)}; the statistics are of all {node.count:,} numbers. " if parts else ""
+        drawn = f"The picture shows {' and '.join(parts)}. " if parts else ""
+        if self.head is not None:
+            drawn += "Choose the head in the sidebar. "
+        if parts:
+            drawn += f"The statistics are of all {node.count:,} numbers. "
         if self.values.derived:
-            made = "Derived from the held Q, K and mask, head by head. "
+            made = "The numbers are computed again from the Q, K and mask of the pass. "
         elif node.local.endswith(".joined"):
-            made = "The mixed values of the pass, heads side by side. "
+            made = "The numbers are the mixed values of all heads, side by side. "
         else:
-            made = "Captured in a pass of this prompt. "
+            made = "The numbers are captured in a pass of this prompt. "
         return f"{drawn}{made}{SOURCE}."
 
     def names(self, view: View, columns: Columns) -> Named:
-        """What the drawn part is called where it is opened large and saved."""
+        """The names of the drawn part where it is opened large, and of its file."""
         node = self.node
         places = [] if node.part == "self" else ["decoder" if node.part == "cross" else node.part]
         places += [] if node.layer is None else [f"layer {node.layer}"]
@@ -105,7 +109,7 @@ def _node_values(
 
 
 def card(opened: Opened) -> Card:
-    """What the diagram says of it: the line, the statistics, the parameters."""
+    """What the diagram says about the tensor: its line, statistics and parameters."""
     node, found = opened.node, opened.values.statistics
     shape = f"({', '.join(node.axes)}) = ({', '.join(f'{size:,}' for size in node.shape)})"
     facts = [("mean", number(found.mean)), ("std", number(found.std)), ("min", number(found.minimum))]
@@ -113,7 +117,7 @@ def card(opened: Opened) -> Card:
     if node.local == "ids":
         facts = [("smallest", f"{found.minimum:,.0f}"), ("largest", f"{found.maximum:,.0f}")]
     if is_mask(node):
-        facts = [("permitted", f"{round(found.mean * found.count):,} of {found.count:,} cells")]
+        facts = [("allowed", f"{round(found.mean * found.count):,} of {found.count:,} cells")]
     kind = {8: "int64", 1: "booleans"}.get(node.number_bytes, "float32")
     facts.append(("numbers", f"{node.count:,} × {node.number_bytes} B ({kind}) = {node.nbytes:,} B"))
     if node.parameters:
@@ -127,7 +131,7 @@ def card(opened: Opened) -> Card:
 
 
 def choose_columns(view: View, opened: Opened) -> Columns:
-    """Which columns are drawn: all, or of a wide tensor the reader's part."""
+    """Which columns are drawn: all, or the part of a wide tensor that the reader chose."""
     width = opened.node.shape[-1]
     if width <= WIDEST:
         return Columns(np.arange(width))
@@ -172,7 +176,7 @@ def opened_matrix(view: View, opened: Opened, columns: Columns) -> Matrix:
         keys if node.columns_are_keys else _column_names(view, node, columns.indices),
         row_axis="key" if node.rows_are_keys else "query",
         column_axis="key" if node.columns_are_keys else "next token" if node.name == "logits" else "feature",
-        caption=f"{caption}, drawn {columns.words}" if columns.words else caption,
+        caption=f"{caption}, columns: {columns.words}" if columns.words else caption,
         role=ROLE_OF.get(node.local, "stream"),
         scale="sequential" if is_mask(node) or weights else "diverging",
         allowed=seen.mask(node.layer).numpy() if weights else None,

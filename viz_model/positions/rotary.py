@@ -49,11 +49,13 @@ def rotary_pairs(trace: Trace, layer: int, head: int, query: int, key: int) -> R
     """Token `query`'s query and token `key`'s key. Raises VizError for a model that turns nothing."""
     config = trace.config
     if config.position != "rotary":
-        raise VizError(f"This model has {config.position} positions: nothing turns. Choose a model with rotary ones.")
+        raise VizError(
+            f"This model has {config.position} positions, so nothing rotates. Choose a model with rotary positions."
+        )
     if config.rotary_pairs is None:
         raise VizError(
-            "This model turns some of its numbers only, or scales the angles, so its pairs cannot be shown here. Its "
-            "queries and keys, turned as they are, stand on the page Inside a head."
+            "This model rotates only some of its numbers, or scales the angles, so its pairs cannot be shown here. The "
+            "page Inside a head shows its rotated queries and keys."
         )
     part = trace.part
     name = config.attention_name(part, layer)

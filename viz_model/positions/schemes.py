@@ -108,7 +108,7 @@ class OrderChange:
 def change_order(model: Model, ids: Sequence[int], order: Sequence[int]) -> OrderChange:
     """Run the prompt as typed, and with token `order[p]` at place p. Raises VizError where that is no order of it."""
     if sorted(order) != list(range(len(ids))):
-        raise VizError(f"An order of {len(ids)} tokens names each of the places 0 to {len(ids) - 1} once.")
+        raise VizError(f"An order of {len(ids)} tokens must name each place from 0 to {len(ids) - 1} exactly once.")
     typed, shuffled = unmasked_trace(model, ids), unmasked_trace(model, [ids[token] for token in order])
     config = model.config
     layers = config.layers_of(config.parts[0])
@@ -152,7 +152,9 @@ def _rows(model: Model, first: int, count: int) -> Tensor:
         return sinusoidal_table(first + count, config.d_model)[first:]
     table = learned_table(model.transformer)
     if first + count > len(table):
-        raise VizError(f"Position {first + count - 1} has no row: {model.name} learned the rows 0 to {len(table) - 1}.")
+        raise VizError(
+            f"Position {first + count - 1} has no row: {model.name} learned only rows 0 to {len(table) - 1}."
+        )
     return table[first : first + count]
 
 

@@ -57,7 +57,7 @@ def outer_nodes(
         nodes.append(make("embed", "embedding", STREAM, added, inputs))
     end = {"stream": f"{config.block_name(part, config.layers_of(part) - 1)}.resid_post"}
     pre = config.norm_place == "pre"
-    title = "encoder's end" if part == "encoder" else "final norm" if pre else "end of the stream"
+    title = "encoder output" if part == "encoder" else "final norm" if pre else "final hidden state"
     if pre:
         nodes.append(
             make("final_norm", title, STREAM, f"{make.model}.final_norm(stream)", end, make.norm("final_norm"))
@@ -170,8 +170,8 @@ def _attention(make: Maker, name: str, read: str, mask: str) -> list[Node]:
 
 
 def _cross_attention(make: Maker, read: str, mask: str) -> list[Node]:
-    """Queries of the decoder's stream, keys and values of the encoder's end."""
-    memory = make("memory", "encoder's end", ("B", "S", "C"), "encoder_end", {"encoder_end": "encoder.final_norm"})
+    """Queries of the decoder's stream, keys and values of the encoder output."""
+    memory = make("memory", "encoder output", ("B", "S", "C"), "encoder_end", {"encoder_end": "encoder.final_norm"})
     return [
         memory,
         *_projected(make, "cross", "q", read, [read], "T"),

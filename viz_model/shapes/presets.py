@@ -64,7 +64,7 @@ PRESETS = {
             "Devlin et al. 2019, “BERT”, §3, which says 110M; the released encoder (bert-base-uncased, without its "
             "head for masked words) holds 109,482,240 numbers",
             beyond=(
-                ("two sentence kinds (token types), added to the embedding", "2 · C", 2 * 768),
+                ("the embeddings of two token types", "2 · C", 2 * 768),
                 ("the pooler, a dense layer on the first token", "C · C + C", 768 * 768 + 768),
             ),
             logits=False,

@@ -54,7 +54,7 @@ ROTATED = {
     "q": r"Q = R_i\,(\hat{x}\,W_{Q})",
     "k": r"K = R_j\,(\hat{x}\,W_{K})",
 }  # where the sites before rotation exist
-ACROSS = {"k": r"K = y\,W_{K}", "v": r"V = y\,W_{V}"}  # y: the encoder's end
+ACROSS = {"k": r"K = y\,W_{K}", "v": r"V = y\,W_{V}"}  # y: the encoder output
 GATED = {"ffn.hidden": r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1"}
 POST_NORM = {  # the norm is part of the stream, and each half reads the stream itself
     "norm1": r"x = \mathrm{norm}_1(x + \mathrm{out})",
@@ -65,7 +65,7 @@ POST_NORM = {  # the norm is part of the stream, and each half reads the stream 
     "resid_post": "x",
     "final_norm": "x",
 }
-NO_LAST_NORM = "end of the stream"  # post-norm, whose last block has ended with a norm
+NO_LAST_NORM = "final hidden state"  # post-norm, whose last block has ended with a norm
 # A pre-norm stream: which streams before it may be, the nearest first, and what was written since.
 SUMS = {
     "resid_self": (("resid_pre",), ("attn.out",)),

@@ -55,7 +55,7 @@ class TransformerConfig(ModelFacts):
     rotary_pairs: str = "halves"
 
     # What is the same of all of them; no fields of a config.json.
-    family = "Skeleton of this project"
+    family = "Built in this project"
     is_skeleton = True
     has_unembedding = True
     unembedding_factor = 1.0

@@ -133,7 +133,8 @@ GLOSSARY = {
         "Shannon 1948, “A Mathematical Theory of Communication”, §6",
     ),
     "bit": Term(
-        "The unit of surprise and entropy: what a fair coin tells is 1 bit.",
+        "The unit of surprise and entropy: what a fair coin tells is 1 bit. A number that is stored in n bits has one "
+        "of 2ⁿ values.",
         "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
     ),
     "nat": Term(

@@ -51,8 +51,8 @@ def growth_figure(
             y=[height],
             mode="markers",
             marker={"size": 10, "color": ROLES["weights"].on_dark if dark else ROLES["weights"].hue},
-            name=f"T² is more from T = {crossing:,.0f} on",
-            hovertemplate=f"T = {crossing:,.0f}: as much as all others together<extra></extra>",
+            name=f"T² exceeds the rest from T = {crossing:,.0f}",
+            hovertemplate=f"T = {crossing:,.0f}: as much as everything else<extra></extra>",
         )
     figure.update_xaxes(type="log", title="T, tokens", tickvals=[16, 128, 1024, 8192, 65536], tickformat=",")
     figure.update_yaxes(type="log", title=unit, exponentformat="power", nticks=6)

@@ -1,4 +1,4 @@
-"""What the sections of the page Positions share: which model is drawn, and how schemes are called."""
+"""What the sections of the page Positions share: the model that each shows, and the names of the schemes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,12 +73,12 @@ def fitting(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> tuple
     here = [entry for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
     name = next((entry.name for entry in here if fits(entry.config)), None)
     if name is None:
-        raise vm.VizError(f"This part needs {needs}, and no such model is here. Choose or fetch one in Models.")
+        raise vm.VizError(f"This section needs {needs}. No such model is here. Fetch one on the page Models.")
     model = load_model(name)
     return (
         name,
         model,
-        f"Drawn here: {plain(model.name)}. This part needs {needs}; {plain(view.model.name)} is not one.",
+        f"This section shows {plain(model.name)}. It needs {needs}, and {plain(view.model.name)} is not one.",
     )
 
 
@@ -98,4 +98,6 @@ def scheme_badge(model: vm.Model, scheme: str) -> str:
     name = plain(model.name)
     if scheme == model.config.position:
         return f":green-badge[{name}’s own]"
-    return f":orange-badge[taken out of {name}]" if scheme == "none" else f":orange-badge[foreign to {name}]"
+    if scheme == "none":
+        return f":orange-badge[{name} without its positions]"
+    return f":orange-badge[{name} was not trained with these positions]"

@@ -156,7 +156,7 @@ def test_two_models_stay_loaded_and_a_third_takes_the_place_of_the_oldest(tmp_pa
         test.sidebar.selectbox(key="model").set_value(name).run()
         assert not test.exception
     assert shelf().names == ("first", "second")
-    assert "now: first, second" in words(test)
+    assert "Loaded now: first, second" in words(test)
 
 
 def test_a_model_that_does_not_fit_is_not_offered_and_says_what_it_lacks(tmp_path, monkeypatch):

@@ -107,7 +107,7 @@ def test_tables_against_the_file_and_the_formula():
 
 def test_a_model_without_a_table_shows_another_s_and_says_so():
     said = words(app(model=NAME, positions="Tables")).replace("\\", "")
-    assert re.search(rf"Drawn here: \S+\. This part needs a model of this project .* rows .* {NAME} is not one", said)
+    assert re.search(rf"This section shows \S+\. It needs a model of this project .* rows .* {NAME} is not one", said)
 
 
 def test_pairs_are_the_queries_and_keys_before_their_rotation(turning):
@@ -164,7 +164,7 @@ def test_a_longer_text_with_other_angles_against_transformers():
     choices = {"positions": LONGER, "past_times": "512", "angles": "larger base", "past_factor": 2}
     test = app(model="tiny-gpt", **choices)
     said = words(test).replace("\\", "")
-    assert "Drawn here: tiny-llama. Position 256 has no row: tiny-gpt learned the rows 0 to 255." in said
+    assert "This section shows tiny-llama. Position 256 has no row: tiny-gpt learned only rows 0 to 255." in said
     books = (TINY_GPT / "held-out.txt").read_text("utf-8").strip("\n").split("\n\n")
     tokenizer = vm.load("tiny-llama").tokenizer
     text = np.concatenate([[tokenizer.end_of_text, *tokenizer.encode(book)] for book in books])
@@ -191,7 +191,7 @@ def test_a_longer_text_with_other_angles_against_transformers():
 
 def test_only_what_was_trained_on_short_texts_and_turns_is_read_on():
     said = words(app(model="tiny-seq2seq", positions=LONGER, past_times="512")).replace("\\", "")
-    assert re.search("Drawn here: tiny-llama. This part needs a decoder with rotary .* tiny-seq2seq is not one", said)
+    assert re.search("This section shows tiny-llama. It needs a decoder with rotary .* tiny-seq2seq is not one", said)
 
 
 def numbers(plotted):
@@ -227,7 +227,7 @@ def test_nonsense_in_the_address_is_passed_over(nonsense):
     assert not test.info
     assert test.get("bidi_component") or test.dataframe or test.get("plotly_chart")
     if nonsense.get("order"):
-        assert "is of another prompt" in words(test)
+        assert "belongs to another prompt" in words(test)
 
 
 def test_only_what_is_drawn_is_saved_under_its_name():
