@@ -14,7 +14,7 @@ from tests.support import servers
 from tests.support.app import MAIN, opened, switch_page
 from tests.support.small_models import make_model, small_config
 from tests.support.small_tokenizers import small_tokenizer
-from viz_model import fetching, memory
+from viz_model import fetching, memory_limits
 from viz_model.checkpoints import save
 from viz_model.fetching import Source
 from viz_ui.components.shared.packing import unpack
@@ -163,7 +163,7 @@ def test_a_model_that_does_not_fit_is_not_offered_and_says_what_it_lacks(tmp_pat
     put_fetched(tmp_path / "fetched", "large")
     source = tmp_path / "fetched" / "large" / fetching.SOURCE_FILE
     source.write_text(source.read_text().replace("1000", str(10**9)))
-    monkeypatch.setattr(memory, "_of_linux", lambda: 3 * 10**9 + memory.RESERVE)
+    monkeypatch.setattr(memory_limits, "_of_linux", lambda: 3 * 10**9 + memory_limits.RESERVE)
     test = models()
     assert acts(test, "large") == ["Remove"]
     assert "needs 1 GB more memory" in rows(test)["large"]["state"]

@@ -101,7 +101,7 @@ def test_sinusoids_go_on_and_learned_rows_do_not():
     assert model.config.context_length == CONTEXT
     with pytest.raises(vm.VizError, match=f"Position {CONTEXT} has no row: small learned only rows 0 to {CONTEXT - 1}"):
         longer(vm.Model("small", small_model()), LENGTH)
-    with pytest.raises(vm.VizError, match="Only rotary angles"):
+    with pytest.raises(vm.VizError, match="rotary pairs are known"):
         stretched(model.config, LENGTH, torch.ones(3))
 
 

@@ -129,7 +129,7 @@ def test_a_shuffled_order_is_an_order_of_all_tokens_and_another_one(length):
 
 @pytest.mark.parametrize("order", [(0, 1), (0, 0, 2), (0, 1, 3)])
 def test_what_is_no_order_is_refused(order):
-    with pytest.raises(vm.VizError, match="names each of the places 0 to 2 once"):
+    with pytest.raises(vm.VizError, match="must name each place from 0 to 2 exactly once"):
         change_order(model_of(), IDS[:3], order)
 
 
