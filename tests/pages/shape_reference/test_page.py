@@ -34,7 +34,7 @@ def test_a_decoder_has_its_stream_attention_feed_forward_and_end():
     [costs] = [element.value for element in test.table if "KV cache, bytes" in set(element.value.get("quantity", ()))]
     numbers = dict(zip(costs["quantity"], costs["here"], strict=True))
     assert numbers["KV cache, bytes"] == f"{2 * 4 * 8 * 32 * 4 * 4:,}"
-    assert numbers["weights of all heads, bytes"] == f"{4 * 4 * 8 * 4 * 4:,}"
+    assert numbers["attention weights of all heads, bytes"] == f"{4 * 4 * 8 * 4 * 4:,}"
     assert numbers["parameters"] == "4,339,456"  # as its README says
     [letters] = [element.value for element in test.table if any("queries" in str(name) for name in element.value)]
     assert [re.sub(r"\D", "", value) for value in letters.iloc[0]] == [
