@@ -136,9 +136,13 @@ def serve_components(serve):
 
 
 @pytest.fixture(scope="session")
-def app_url(serve):
-    """Base URL of the whole app, shared by all tests."""
-    return serve("app.py")
+def app_url(serve, tmp_path_factory):
+    """Base URL of the whole app, shared by all tests. Of fetched models it has a small rotary one alone."""
+    from tests.support.rotary_model import save_turning  # brings torch along, which the harness's own tests need not
+
+    folder = tmp_path_factory.mktemp("fetched")
+    save_turning(folder)
+    return serve("app.py", VIZ_FETCHED=str(folder))
 
 
 @pytest.fixture

@@ -53,9 +53,11 @@ def shown_weight(page):
     return float(mantissa) * 10.0 ** int(power or 0)
 
 
-def test_from_a_prompt_to_the_number_of_a_cell(page, app_url):
+def test_from_an_example_to_the_number_of_a_cell(page, app_url):
     open_page(page, app_url)
-    type_prompt(page, PROMPT)
+    page.get_by_role("button", name="Examples").click()
+    page.get_by_role("menuitem", name="Who is she?").or_(page.get_by_text("Who is she?")).first.click()
+    expect(page.get_by_role("textbox", name="Prompt")).to_have_value(PROMPT)
     expect(page.get_by_text(f"{len(ids(PROMPT))} of 256 tokens")).to_be_visible()
     settle(page)
     page.get_by_role("button", name=re.compile(f"^Layer {LAYER}, head {HEAD}")).click()
@@ -189,7 +191,7 @@ def test_page_sidebar_and_address_agree_after_a_click_and_at_once_another_page(p
     assert len(set(seen())) == 1
 
 
-def test_the_keyboard_chooses_head_and_cell(page, app_url):
+def test_the_keyboard_chooses_head_and_cell_and_a_row_of_the_table_its_head(page, app_url):
     open_page(page, link(app_url, prompt=PROMPT, layer=1, head=1, query=5, key=3))
     page.get_by_role("button", name=re.compile("^Layer 1, head 1")).focus()
     page.keyboard.press("ArrowRight")
@@ -201,13 +203,9 @@ def test_the_keyboard_chooses_head_and_cell(page, app_url):
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Query 4 and key 3, step by step")).to_be_visible()
     settle(page)
-
-
-def test_an_example_takes_the_place_of_the_prompt(page, app_url):
-    open_page(page, app_url)
-    page.get_by_role("button", name="Examples").click()
-    page.get_by_role("menuitem", name="Who is she?").or_(page.get_by_text("Who is she?")).first.click()
-    expect(page.get_by_role("textbox", name="Prompt")).to_have_value(PROMPT)
+    box = page.get_by_test_id("stDataFrame").first.bounding_box()
+    page.mouse.click(box["x"] + 15, box["y"] + 35 * 3.5)  # the mark of the third row: layer 0, head 2
+    expect(page.get_by_text("Layer 0, head 2: weights")).to_be_visible()
     settle(page)
 
 
@@ -231,15 +229,6 @@ def test_the_whole_matrix_saved_is_that_of_another_implementation(page, app_url)
         weights /= weights.sum(1, keepdims=True)
         np.testing.assert_allclose(head["weights"], weights, atol=1e-5)
         np.testing.assert_allclose(head["mixed"], weights @ head["v"], atol=1e-5)
-
-
-def test_a_row_of_the_table_chooses_its_head(page, app_url):
-    open_page(page, link(app_url, prompt=PROMPT, layer=0, head=0, query=2, key=1))
-    table = page.get_by_test_id("stDataFrame").first
-    box = table.bounding_box()
-    page.mouse.click(box["x"] + 15, box["y"] + 35 * 3.5)  # the mark of the third row: layer 0, head 2
-    expect(page.get_by_text("Layer 0, head 2: weights")).to_be_visible()
-    settle(page)
 
 
 def test_any_prompt_typed_gets_a_picture_or_a_sentence(page, app_url):

@@ -46,9 +46,9 @@ def numbers(text):
 
 
 @pytest.mark.theme("dark")
-def test_a_link_on_a_fresh_server_shows_a_tile_whose_arithmetic_is_that_of_numpy(page, fresh_app_url):
+def test_a_link_shows_a_tile_whose_arithmetic_is_that_of_numpy(page, app_url):
     """Query 9 in the tile of queries 5–9 and keys 5–9, the third one, after that of keys 0–4."""
-    flash(page, fresh_app_url, tile=2, query=9, tile_rows=SIDE, tile_columns=SIDE, loops="queries outside")
+    flash(page, app_url, tile=2, query=9, tile_rows=SIDE, tile_columns=SIDE, loops="queries outside")
     expect(place(page)).to_have_text("tile 3 of 6")
     query, key, _ = queries_keys_values(ids(PROMPT), LAYER, HEAD)
     scores = query[9] @ key.T / np.sqrt(32)
@@ -110,14 +110,15 @@ def test_what_is_measured_comes_as_curves_and_can_be_stopped(page, app_url):
 
 
 @pytest.mark.viewport(1280, 720)
-def test_the_main_picture_is_on_the_first_screen(page, app_url):
+def test_the_main_picture_is_on_the_first_screen_and_nothing_sticks_out(page, app_url):
     flash(page, app_url, query=9)
     parts = (".player", ".map canvas.cells", ".map .legend >> nth=1", "[data-block=mixed]", ".worked")
     on_first_screen(page, *(f".tiles {part}" for part in parts))
+    nothing_sticks_out_of_the_page(page)
 
 
 @pytest.mark.viewport(1280, 720)
-def test_numbers_beside_thin_rows_stand_in_the_middle_of_the_band(page, app_url):
+def test_numbers_beside_thin_rows_stand_in_the_middle_of_the_band_and_nothing_sticks_out(page, app_url):
     flash(page, app_url, prompt=LONG, query=0)
     lines = page.locator(".tiles .line").evaluate_all(
         """lines => lines.map(line => [...line.querySelectorAll('.band, .token.chosen, .numbers div')].map(node => {
@@ -126,10 +127,9 @@ def test_numbers_beside_thin_rows_stand_in_the_middle_of_the_band(page, app_url)
     )
     assert [len(middles) for middles in lines] == [5, 4, 2]
     assert all(abs(one - middles[0]) <= 1 for middles in lines for one in middles)
+    nothing_sticks_out_of_the_page(page)
 
 
-@pytest.mark.parametrize("prompt", [PROMPT, LONG], ids=["short", "200 tokens"])
-def test_nothing_sticks_out_of_the_page(page, app_url, prompt):
-    flash(page, app_url, prompt=prompt, query=12)
+def nothing_sticks_out_of_the_page(page):
     for look in looks(page):
         nothing_sticks_out(page, ".tiles section, .tiles .block, .tiles .strip", look, least=10)

@@ -109,7 +109,7 @@ def test_the_table_is_that_of_a_plain_sampler_on_logits_of_another_library(page,
     expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(drawn))
 
 
-def test_the_strips_grow_by_one_real_column_a_step(page, app_url):
+def test_the_strips_grow_by_one_real_column_a_step_whose_numbers_stand_beside(page, app_url):
     generate(page, app_url, new=5, step=2)
     length, tokens = len(ids(PROMPT)), continued(PROMPT, 5)
     _, keys, values = queries_keys_values(tokens[:-1], 2, 5)
@@ -136,18 +136,13 @@ def test_the_strips_grow_by_one_real_column_a_step(page, app_url):
         lambda: page.locator(".of-A i").evaluate_all(heights),
         pytest.approx(weights[-1] / weights[-1].max(), abs=0.02),
     )
-
-
-def test_the_numbers_of_a_step(page, app_url):
-    generate(page, app_url, new=5, step=3)
+    rests_at(page, 4)
     rows = page.locator(".numbers tr").evaluate_all("rows => rows.map(r => [...r.children].map(c => c.innerText))")
     lines = {what: numbers for what, *numbers in rows}
-    read = len(ids(PROMPT)) + 3
+    read = length + 4
     assert lines["tokens read"] == ["1", str(read)]
     a_token = 2 * 4 * 8 * 32 * 4
-    assert lines["bytes of the cache, used of reserved"] == [
-        f"{a_token * read:,} of {a_token * (len(ids(PROMPT)) + 5):,}"
-    ]
+    assert lines["bytes of the cache, used of reserved"] == [f"{a_token * read:,} of {a_token * (length + 5):,}"]
     assert lines["2·L·G·D·S·4"] == [f"{a_token * read:,}"]
     [difference] = lines["logits differ by"]
     mantissa, _, power = difference.partition("×10")
@@ -213,7 +208,7 @@ def test_the_keyboard_steps_and_plays(page, app_url):
     settle(page)
 
 
-def test_playing_can_be_paused_and_the_address_follows_the_rest(page, app_url):
+def test_playing_can_be_paused_a_token_leads_to_its_step_and_the_address_follows(page, app_url):
     generate(page, app_url, new=30, step=0)
     page.get_by_role("button", name="Play", exact=True).click()
     expect(shown_step(page)).not_to_have_text("step 0 of 29")
@@ -221,10 +216,6 @@ def test_playing_can_be_paused_and_the_address_follows_the_rest(page, app_url):
     place = shown_step(page).inner_text()
     assert place in [f"step {step} of 29" for step in range(1, 29)]  # on its way, a step a second
     rests_at(page, int(place.split()[1]))
-
-
-def test_a_token_leads_to_its_step(page, app_url):
-    generate(page, app_url, new=6)
     page.locator(".chip").nth(len(ids(PROMPT)) + 2).click()
     rests_at(page, 2)
     page.locator(".chip").nth(1).click()
@@ -260,29 +251,29 @@ def test_a_click_while_tokens_come_loses_nothing(page, app_url):
     rests_at(page, 0)
 
 
-def test_a_link_opened_on_a_fresh_server_restores_the_state(page, fresh_app_url):
+def test_a_link_restores_the_state(page, app_url):
     expected = continued(PROMPT, 5, {1: 300})
-    generate(page, fresh_app_url, new=5, step=3, branches="1:300", seed=0)
+    generate(page, app_url, new=5, step=3, branches="1:300", seed=0)
     expect(shown_step(page)).to_have_text("step 3 of 4")
     expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(expected[-2]))
     expect(page.get_by_label("New tokens")).to_have_value("5")
     expect(page.locator(".chip.forced")).to_have_count(1)
 
 
-def test_a_full_context_says_so_and_shows_its_steps(page, app_url):
-    generate(page, app_url, prompt="king " * 248, new=90)
-    expect(page.get_by_text("The context is full")).to_be_visible()
-    expect(page.locator(".chip")).to_have_count(257)
-
-
 @pytest.mark.viewport(1280, 720)
-def test_all_that_matters_is_on_the_first_screen(page, app_url):
+def test_all_that_matters_is_on_the_first_screen_and_nothing_sticks_out(page, app_url):
     generate(page, app_url)
     parts = (".player", ".chips", ".of-V", ".square .stage", ".candidates .verdict", ".numbers")
     on_first_screen(page, *(f".generation {part}" for part in parts))
+    nothing_sticks_out_of_the_page(page)
 
 
-def test_the_words_over_few_new_columns_are_not_cut_off(page, app_url):
+def test_nothing_sticks_out_where_every_token_is_the_likeliest(page, app_url):
+    generate(page, app_url, greedy="true")
+    nothing_sticks_out_of_the_page(page)
+
+
+def test_a_long_prompt_leaves_room_for_the_words_over_few_new_columns(page, app_url):
     generate(page, app_url, prompt=LONG, new=4)
     words = page.locator(".generation .origin.generated span")
     expect(words).to_have_text("generated, 3")
@@ -290,12 +281,9 @@ def test_the_words_over_few_new_columns_are_not_cut_off(page, app_url):
         "words => [words, words.closest('.scroller')].map(node => node.getBoundingClientRect().right)"
     )
     assert end <= window
+    nothing_sticks_out_of_the_page(page)
 
 
-@pytest.mark.parametrize(
-    "choices", [{}, {"prompt": LONG, "new": 8}, {"greedy": "true"}], ids=["short", "long", "greedy"]
-)
-def test_nothing_sticks_out_of_the_page(page, app_url, choices):
-    generate(page, app_url, **choices)
+def nothing_sticks_out_of_the_page(page):
     for look in looks(page):
         nothing_sticks_out(page, ".generation section, .generation .sum, .candidate", look)

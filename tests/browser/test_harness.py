@@ -71,26 +71,28 @@ def test_dark_is_dark_and_the_viewport_is_the_one_asked_for(page, small_url):
     assert page.evaluate("[innerWidth, innerHeight]") == [900, 700]
 
 
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("console.error('out of ink')", "console error: out of ink"),
-        ("setTimeout(() => { throw new Error('out of paper') })", "uncaught error: out of paper"),
-        ("fetch('/media/missing.png').catch(() => {})", "request failed: 404 GET"),
-        ("fetch('http://127.0.0.1:9/').catch(() => {})", "request failed: GET http://127.0.0.1:9/"),
-    ],
-    ids=["console", "uncaught", "not-found", "refused"],
-)
-def test_the_watch_reports(browser, small_url, script, expected):
-    page = browser.new_page()
-    watch = PageWatch(page)
-    open_page(page, small_url)
-    watch.check()  # a page without faults is clean
-    page.evaluate(f"() => {{ {script} }}")
-    eventually(lambda: page.evaluate("0") or len(watch.problems), lambda count: count > 0)
+FAULTS = {
+    "console.error('out of ink')": "console error: out of ink",
+    "setTimeout(() => { throw new Error('out of paper') })": "uncaught error: out of paper",
+    "fetch('/media/missing.png').catch(() => {})": "request failed: 404 GET",
+    "fetch('http://127.0.0.1:9/').catch(() => {})": "request failed: GET http://127.0.0.1:9/",
+}
+
+
+def test_the_watch_reports(profile, small_url):
+    page = open_page(profile.new_page(), small_url)
+    for script, expected in FAULTS.items():
+        watch = PageWatch(page)
+        settle(page)
+        watch.check()  # a page without faults is clean
+        page.evaluate(f"() => {{ {script} }}")
+        eventually(lambda watch=watch: page.evaluate("0") or len(watch.problems), lambda count: count > 0)
+        watch.end()
+        page.evaluate("() => fetch('/media/missing.png').catch(() => {})")  # no longer its own
+        with pytest.raises(AssertionError, match=re.escape(expected)):
+            watch.check()
+        assert len(watch.problems) == 1, watch.problems
     page.close()
-    with pytest.raises(AssertionError, match=re.escape(expected)):
-        watch.check()
 
 
 def test_eventually_gives_what_comes_and_says_what_never_does():
@@ -103,12 +105,7 @@ def test_eventually_gives_what_comes_and_says_what_never_does():
 def test_every_look_is_really_there(page, small_url):
     open_page(page, small_url)
     seen = {look: (background(page)[0] > 128, page.evaluate("innerWidth")) for look in looks(page)}
-    assert seen == {
-        "light, 1400 pixels": (True, 1400),
-        "light, 900 pixels": (True, 900),
-        "dark, 1400 pixels": (False, 1400),
-        "dark, 900 pixels": (False, 900),
-    }
+    assert seen == {"light, 1400 pixels": (True, 1400), "dark, 900 pixels": (False, 900)}
 
 
 def test_one_server_for_each_script_and_environment(serve, small_url, tmp_path):
@@ -152,15 +149,8 @@ def inner(pytester, monkeypatch):
     pytester.makeini("[pytest]\nmarkers = browser: x")
     conftest = (REPOSITORY / "tests/browser/conftest.py").read_text()
     pytester.makeconftest(conftest)
-    pytester.makepyfile(INNER_TESTS)
-    return lambda: pytester.runpytest_subprocess("-p", "no:cacheprovider")
-
-
-@pytest.mark.parametrize(("required", "outcomes"), [("", {"skipped": 1}), ("1", {"errors": 1})])
-def test_a_test_file_skipped_as_a_whole(inner, pytester, monkeypatch, required, outcomes):
-    pytester.makepyfile(SKIPPED_FILE)  # takes the place of INNER_TESTS
-    monkeypatch.setenv("VIZ_REQUIRE_BROWSER", required)
-    inner().assert_outcomes(**outcomes)
+    pytester.makepyfile(test_inner=INNER_TESTS)
+    return lambda *choices: pytester.runpytest_subprocess("-p", "no:cacheprovider", *choices)
 
 
 @pytest.mark.slow
@@ -172,8 +162,11 @@ def test_a_console_error_fails_the_test_that_caused_it(inner):
     result.stdout.fnmatch_lines(["*screenshot of the failed test: *test_console_error.png*"])
 
 
-@pytest.mark.parametrize(("required", "outcomes"), [("", {"skipped": 2}), ("1", {"errors": 2})])
-def test_without_a_browser_tests_are_skipped_unless_one_is_required(inner, monkeypatch, required, outcomes):
+@pytest.mark.parametrize(("required", "outcomes"), [("", {"skipped": 3}), ("1", {"errors": 3})])
+def test_without_a_browser_tests_and_whole_files_are_skipped_unless_one_is_required(
+    inner, pytester, monkeypatch, required, outcomes
+):
+    pytester.makepyfile(test_skipped=SKIPPED_FILE)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("VIZ_REQUIRE_BROWSER", required)
-    inner().assert_outcomes(**outcomes)
+    inner("--continue-on-collection-errors").assert_outcomes(**outcomes)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.browser import eventually, open_page, picture_of, settle
+from tests.support.browser import eventually, looks, open_page, picture_of, settle
 from tests.support.head_grid_app import attention, labels
 from viz_ui.look.colours import sequential_lut
 
@@ -237,17 +237,17 @@ def test_smaller_grids_fit_a_narrow_page_whole(page, grid_url, layers, heads, le
     assert head_button(page, layers - 1, heads - 1).bounding_box()["width"] >= 18
 
 
-@pytest.mark.parametrize("_theme", [pytest.param(t, marks=pytest.mark.theme(t)) for t in ("light", "dark")])
-def test_the_frame_stands_out_in_both_themes(page, grid_url, _theme):
+def test_the_frame_stands_out_in_both_themes(page, grid_url):
     open_page(page, f"{grid_url}/?layer=1&head=1")
-    ring, width, ground = head_button(page, 1, 1).evaluate(
-        """button => { const style = getComputedStyle(button);
-        return [style.outlineColor, style.outlineWidth,
-                getComputedStyle(button.closest('.head-grid')).backgroundColor]; }"""
-    )
-    light, dark = sorted((luminance(ring), luminance(ground)), reverse=True)
-    assert (light + 0.05) / (dark + 0.05) > 7
-    assert width == "3px"
+    for _ in looks(page):
+        ring, width, ground = head_button(page, 1, 1).evaluate(
+            """button => { const style = getComputedStyle(button);
+            return [style.outlineColor, style.outlineWidth,
+                    getComputedStyle(button.closest('.head-grid')).backgroundColor]; }"""
+        )
+        light, dark = sorted((luminance(ring), luminance(ground)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 7
+        assert width == "3px"
 
 
 def luminance(css):
@@ -284,20 +284,7 @@ def test_plotly_is_loaded_only_when_the_dialog_opens(page, grid_url):
     eventually(lambda: any("lotly" in url for url in requests), True)
 
 
-def test_the_dialog_closes_for_good_and_leaves_the_page_as_it_was(page, grid_url):
-    dialog = open_dialog(page, f"{grid_url}/?layer=1&head=2")
-    dialog.get_by_role("button", name="Close").click()
-    expect(dialog).to_have_count(0)
-    expect(page.get_by_text("chosen 1 2, picks 0", exact=True)).to_be_visible()
-    page.get_by_role("button", name="Run again").click()
-    settle(page)
-    head_button(page, 3, 3).click()
-    expect(page.get_by_text("chosen 3 3, picks 1", exact=True)).to_be_visible()
-    settle(page)
-    expect(dialog).to_have_count(0)
-
-
-def test_the_dialog_tells_and_saves_the_exact_numbers_and_tokens_as_they_are(page, grid_url):
+def test_the_dialog_tells_and_saves_the_exact_numbers_and_tokens_and_closes_for_good(page, grid_url):
     dialog = open_dialog(page, f"{grid_url}/?layer=1&head=2")
     weights, _ = attention(4, 8, 12, "causal")
     area = dialog.locator(".nsewdrag").bounding_box()
@@ -325,7 +312,16 @@ def test_the_dialog_tells_and_saves_the_exact_numbers_and_tokens_as_they_are(pag
     arrays = np.load(io.BytesIO(content))
     np.testing.assert_array_equal(arrays["weights"], weights[1, 2])
     assert arrays["tokens"].tolist() == labels(12)
-    expect(page.get_by_role("dialog")).to_be_visible()
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_text("chosen 1 2, picks 0", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Run again").click()
+    settle(page)
+    head_button(page, 3, 3).click()
+    expect(page.get_by_text("chosen 3 3, picks 1", exact=True)).to_be_visible()
+    settle(page)
+    expect(dialog).to_have_count(0)
 
 
 @pytest.mark.theme("dark")

@@ -52,9 +52,9 @@ def test_boxes_stand_apart_on_the_first_screen_and_open_their_tensors(page, app_
     eventually(lambda: page.evaluate(FOCUSED), "tiny-seq2seq decoder.blocks.1.ffn.out")  # a run takes no place away
 
 
-def test_a_link_on_a_fresh_server_restores_date_head_and_cell_and_clicks_go_on(fresh_app_url, page):
+def test_a_link_restores_date_head_and_cell_and_clicks_go_on(app_url, page):
     text = "5/3/24 (US)"
-    open_page(page, link(fresh_app_url, SECTIONS[2], source=text, cross_layer=1, cross_head=2, digit=6, letter=0))
+    open_page(page, link(app_url, SECTIONS[2], source=text, cross_layer=1, cross_head=2, digit=6, letter=0))
     expect(page.get_by_role("heading", name="→ 2024-05-03")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("^Layer 1, head 2"))).to_have_attribute("aria-pressed", "true")
     cross = translated.translation(list(text.encode()), translated.greedy(list(text.encode())))[1][1, 2]

@@ -106,8 +106,8 @@ def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_
 
 @pytest.mark.theme("dark")
 @pytest.mark.viewport(900, 800)
-def test_a_narrow_dark_window(models_url, page):
-    open_page(page, models_url)
+def test_a_narrow_dark_window(app_url, page):
+    open_page(page, f"{app_url}/models")
     nothing_sticks_out(page, ".model-table", "dark, 900 pixels")
     button = row(page, "all-MiniLM-L6-v2").get_by_role("button", name="Fetch 83.5 MB: all-MiniLM-L6-v2")
     expect(button).to_be_in_viewport()  # what can be done needs no scrolling sideways

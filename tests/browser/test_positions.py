@@ -20,14 +20,6 @@ PARTS = "[data-panel], .rotary > *, .rotary .pictures > *, .token-order .chip, .
 
 
 @pytest.fixture(scope="session")
-def positions_url(serve, tmp_path_factory):
-    """Base URL of an app that has a rotary model; one of its own for all tests of this page."""
-    folder = tmp_path_factory.mktemp("fetched")
-    save_turning(folder)
-    return serve("app.py", VIZ_FETCHED=str(folder))
-
-
-@pytest.fixture(scope="session")
 def turning_trace(tmp_path_factory):
     return save_turning(tmp_path_factory.mktemp("turning")).trace(PROMPT)
 
@@ -46,8 +38,8 @@ def chips(page):
 
 
 @pytest.mark.viewport(1280, 720)
-def test_words_are_moved_by_hand_and_by_keys_and_attention_moves_along(page, positions_url):
-    open_page(page, link(positions_url, order="-".join(map(str, range(13)))))
+def test_words_are_moved_by_hand_and_by_keys_and_attention_moves_along(page, app_url):
+    open_page(page, link(app_url, order="-".join(map(str, range(13)))))
     on_first_screen(page, *(f"[data-panel='{panel}'] canvas.cells" for panel in ("typed", "shuffled", "difference")))
     boxes = [page.locator(f".token-order .chip[value='{token}']").bounding_box() for token in (1, 4)]
     page.mouse.move(boxes[0]["x"] + 5, boxes[0]["y"] + 5)
@@ -98,8 +90,8 @@ def score_of(trace, query_position, key_position):
 
 
 @pytest.mark.viewport(1280, 720)
-def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page, positions_url, turning_trace):
-    open_page(page, link(positions_url, model=NAME, positions="Rotation", pair=0))
+def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page, app_url, turning_trace):
+    open_page(page, link(app_url, model=NAME, positions="Rotation", pair=0))
     on_first_screen(page, ".rotary .large svg", ".rotary .clocks", ".rotary .curve svg")
     value, clocks = page.locator(".rotary .readout .value"), page.locator(".rotary .clock .number")
     own = score_of(turning_trace, QUERY, KEY)
@@ -148,8 +140,8 @@ def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page,
         pytest.param("dark wide", marks=pytest.mark.theme("dark")),
     ],
 )
-def test_nothing_sticks_out_of_any_section(page, positions_url, look):
-    open_page(page, link(positions_url, prompt=LONG if "narrow" in look else PROMPT, query=50, key=2))
+def test_nothing_sticks_out_of_any_section(page, app_url, look):
+    open_page(page, link(app_url, prompt=LONG if "narrow" in look else PROMPT, query=50, key=2))
     nothing_sticks_out(page, PARTS, look)
     for section in SECTIONS[1:]:
         page.get_by_role("radio", name=section).click()
@@ -161,8 +153,8 @@ def test_nothing_sticks_out_of_any_section(page, positions_url, look):
 
 
 @pytest.mark.viewport(1280, 720)
-def test_longer_texts_are_read_on_the_first_screen_stopped_and_taken_up_again(page, positions_url):
-    open_page(page, link(positions_url, model="tiny-llama", positions="Longer texts", past_times="512"))
+def test_longer_texts_are_read_on_the_first_screen_stopped_and_taken_up_again(page, app_url):
+    open_page(page, link(app_url, model="tiny-llama", positions="Longer texts", past_times="512"))
     on_first_screen(page, ".st-key-past_loss", ".st-key-past_weights")
     past = re.compile(r"as trained: \d\.\d\d → \d\.\d\d")
     before = page.get_by_text(past).inner_text()

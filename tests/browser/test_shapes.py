@@ -46,7 +46,8 @@ def as_float(text):
     return float(mantissa) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
 
 
-def test_every_box_has_the_shape_and_parameters_of_another_implementation(page, app_url):
+@pytest.mark.viewport(1280, 720)
+def test_every_box_is_on_the_first_screen_with_shape_and_parameters_of_another_implementation(page, app_url):
     open_page(page, link(app_url, layer=1, head=2))
     length = len(Tokenizer.load(FOLDER).encode(PROMPT))
     width, hidden, vocabulary = WIDTH, 4 * WIDTH, gpt2().config.vocab_size
@@ -68,6 +69,9 @@ def test_every_box_has_the_shape_and_parameters_of_another_implementation(page, 
     assert sum(count for inside, count in counts if inside) == block
     assert sum(count for inside, count in counts if not inside) + LAYERS * block == gpt2().num_parameters()
     assert CONTEXT * width in [count for _, count in counts]
+    bottoms = page.locator(".box").evaluate_all("boxes => boxes.map(b => b.getBoundingClientRect().bottom)")
+    assert max(bottoms) <= 720
+    assert page.locator(".card").bounding_box()["y"] < 600
 
 
 def test_a_click_opens_the_tensor_with_its_line_and_numbers(page, app_url):
@@ -133,15 +137,15 @@ def test_the_keyboard_lights_letters_walks_and_opens(page, app_url):
     eventually(lambda: page.evaluate(FOCUSED), "attn.scores")  # a new run takes nobody's place away
 
 
-def test_a_link_on_a_fresh_server_restores_a_tensor_and_a_model_of_any_size(page, fresh_app_url):
-    open_page(page, link(fresh_app_url, layer=3, head=1, node="ffn.hidden", first_of_F=640, query=4))
+def test_a_link_restores_a_tensor_and_a_model_of_any_size(page, app_url):
+    open_page(page, link(app_url, layer=3, head=1, node="ffn.hidden", first_of_F=640, query=4))
     expect(page.get_by_role("heading", name="blocks.3.ffn.hidden")).to_be_visible()
     expect(page.locator(".heading")).to_contain_text("Block 3")
     expect(box(page, "ffn.hidden")).to_have_attribute("aria-pressed", "true")
     expect(page.get_by_role("spinbutton", name=re.compile("^First column"))).to_have_value("640")
     sizes = {"batch": 8, "length": 4096, "width": 2048, "heads": 16, "layers": 24}
     choices = {"shapes": "a model of any size", "preset": "Llama-7B", "precision": "float16"}
-    open_page(page, link(fresh_app_url, **choices, **{f"llama-7b_{name}": value for name, value in sizes.items()}))
+    open_page(page, link(app_url, **choices, **{f"llama-7b_{name}": value for name, value in sizes.items()}))
     config = LlamaConfig(
         vocab_size=32000,
         max_position_embeddings=2048,
@@ -175,7 +179,7 @@ def published(name):
         return GPT2LMHeadModel(GPT2Config(**sizes)).num_parameters(), 0
 
 
-def test_presets_come_out_right_to_the_last_digit(page, app_url):
+def test_presets_come_out_right_to_the_last_digit_and_a_slider_moves_by_keyboard(page, app_url):
     open_page(page, link(app_url, shapes="a model of any size"))
     for name in ("GPT-2 XL", "BERT-base", "Llama-7B", "GPT-2 small"):
         page.get_by_role("radio", name=name).click()
@@ -183,10 +187,6 @@ def test_presets_come_out_right_to_the_last_digit(page, app_url):
         expect(metric(page, "Parameters")).to_contain_text(f"{whole - more:,}")
         settle(page)
         expect(page.get_by_text(re.compile("the published number")).first).to_contain_text(f"{whole:,}")
-
-
-def test_a_slider_moves_by_keyboard_and_the_way_back(page, app_url):
-    open_page(page, link(app_url, shapes="a model of any size"))
     page.get_by_role("slider", name="L, layers").press("ArrowRight")
     with torch.device("meta"):
         more = GPT2LMHeadModel(GPT2Config(n_layer=13)).num_parameters()
@@ -197,14 +197,6 @@ def test_a_slider_moves_by_keyboard_and_the_way_back(page, app_url):
     expect(metric(page, "Parameters")).to_contain_text("124,439,808")
     settle(page)
     eventually(lambda: "gpt-2-small_layers" in address(page), False)
-
-
-@pytest.mark.viewport(1280, 720)
-def test_the_whole_diagram_is_on_the_first_screen(page, app_url):
-    open_page(page, link(app_url, layer=0))
-    bottoms = page.locator(".box").evaluate_all("boxes => boxes.map(b => b.getBoundingClientRect().bottom)")
-    assert max(bottoms) <= 720
-    assert page.locator(".card").bounding_box()["y"] < 600
 
 
 @pytest.mark.parametrize(

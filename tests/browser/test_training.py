@@ -113,6 +113,7 @@ def trains(page):
     return stop(page).count()
 
 
+@pytest.mark.slow
 @pytest.mark.viewport(1280, 720)
 def test_two_visitors_share_one_computer(page, browser, start_server):
     """The second waits until the first has stopped; a closed tab ends its run; neither sees the other's."""

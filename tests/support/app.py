@@ -1,11 +1,15 @@
 """The app as `AppTest` runs it: every page as a link opens it, without a browser."""
 
+from functools import cache
 from pathlib import Path
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 ROOT = Path(__file__).resolve().parents[2]
+# AppTest looks for components in every installed package before a first run: two thirds of its work. Once will do.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 MAIN = str(ROOT / "viz_ui" / "frame" / "main.py")
 
 
