@@ -50,6 +50,17 @@ def test_no_import_against_the_arrows(folder):
     assert not found, "\n".join(found)
 
 
+def test_no_test_file_leans_on_another():
+    """What two of them need is in tests/support."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in sources("tests", ".py")
+        for line, module in sorted(imported_modules(path))
+        if module.startswith("tests.") and ".test_" in module
+    ]
+    assert not found, "\n".join(found)
+
+
 def own_modules():
     """(path, line, module) of every import of a module of this project by another one."""
     for folder in sorted(OWN - {"app"}):

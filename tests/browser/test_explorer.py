@@ -3,35 +3,17 @@
 import csv
 import io
 import re
-from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-import viz_model as vm
 from tests.support.browser import address, choose_page, eventually, looks, nothing_sticks_out, open_page, settle
+from tests.support.explorer import LONG, PROMPT, chosen, ids, link
 from tests.support.transformers_tiny_gpt import attentions
 
-PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD, QUERY, KEY = 2, 5, 9, 4
-
-
-def link(base, page="", **choices):
-    return f"{base}/{page}?{urlencode({'model': 'tiny-gpt'} | choices)}"
-
-
-def ids(prompt):
-    return vm.load("tiny-gpt").tokenizer.encode(prompt)
-
-
-def chosen(page):
-    """What the sidebar says is chosen."""
-    return {
-        name: page.get_by_role("spinbutton", name=re.compile(f"^{name}")).input_value()
-        for name in ("Layer", "Head", "Query", "Key")
-    }
 
 
 def type_prompt(page, prompt):
@@ -241,9 +223,6 @@ def test_any_prompt_typed_gets_a_picture_or_a_sentence(page, app_url):
         settle(page)
         expect(drawn if 0 < n_tokens <= 256 else sentence).to_be_visible()
         expect(sentence if 0 < n_tokens <= 256 else drawn).to_have_count(0)
-
-
-LONG = ("The king and the queen had a daughter who was as beautiful as the day. " * 13)[:900]
 
 
 @pytest.mark.parametrize("path", ["", "inside_a_head"])

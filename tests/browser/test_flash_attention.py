@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_explorer import LONG, chosen, ids, link
 from tests.support.browser import eventually, looks, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.explorer import LONG, PROMPT, chosen, ids, link
 from tests.support.transformers_tiny_gpt import queries_keys_values
 
-PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD = 2, 5
 SIDE = 5  # 13 tokens: tiles of 5, 5 and 3 a side, of which 6 are read under the causal mask
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from tests.browser.test_explorer import LONG, ids, link
 from tests.support.browser import (
     address,
     eventually,
@@ -19,6 +18,7 @@ from tests.support.browser import (
     picture_of,
     settle,
 )
+from tests.support.explorer import LONG, ids, link
 from tests.support.plain_sampler import plain_draw, plain_sampler
 from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
 from viz_ui.look.colours import diverging_lut

@@ -10,9 +10,9 @@ import torch
 from playwright.sync_api import expect
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from tests.reference.name_maps import LLAMA_7B
 from tests.support.browser import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
 from tests.support.transformers_tiny_gpt import CONTEXT, HEADS, LAYERS, WIDTH, gpt2, queries_keys_values
-from tests.viz_model.shapes.test_presets import LLAMA_7B
 from viz_model.model.tokenizer import Tokenizer
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."

@@ -13,8 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import viz_model as vm
-from tests.pages.masks.test_page import drawn_matrices
-from tests.support.app import opened
+from tests.support.app import drawn_matrices, opened
 from tests.support.blobs import received, received_generation
 from viz_ui.components.shared.packing import unpack
 from viz_ui.look.text import labels

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from pages.heads.head_values import DRAWN
-from tests.support.app import opened
+from tests.support.app import PROMPTS, at, ids, opened, panels_blob
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import attentions, queries_keys_values
 from viz_ui.components.shared.packing import unpack
@@ -20,41 +20,9 @@ from viz_ui.frame.address import EXAMPLES
 
 PAGES = ("heads", "inside_a_head")
 
-PROMPTS = {
-    "one token": "a",
-    "one space": " ",
-    "spaces": "     ",
-    "newlines": "\n\n\n",
-    "emoji": "👩‍👩‍👧‍👦 👍🏽",
-    "combining": "e\u0301 a\u0308 \u0301",
-    "right to left": "مرحبا بالعالم שלום",
-    "bidi controls": "\u202eabc\u2066def",
-    "html": "<script>alert(1)</script><b>bold</b> &amp;",
-    "markdown": "*a* **b** `c` $x^2$ :red[d] [e](f) # g | h |",
-    "nul": "a\x00b",
-    "control token": "<|endoftext|>",
-    "200 words": "king " * 200,
-}
-
 
 def app(page: str = "heads", **address: str) -> AppTest:
     return opened(page, **address)
-
-
-def at(**choices) -> dict[str, str]:
-    """A whole address: a link that somebody sent."""
-    return {name: str(value) for name, value in ({"model": "tiny-gpt"} | choices).items()}
-
-
-def panels_blob(test: AppTest) -> bytes:
-    """What the component with the matrices was given."""
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
-    [blob] = [blob for blob in blobs if "items" in unpack(blob)[0]]
-    return blob
-
-
-def ids(prompt: str) -> list[int]:
-    return vm.load("tiny-gpt").tokenizer.encode(prompt)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -81,6 +81,7 @@ def llama_config(theirs):
     )
 
 
+LLAMA_7B = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32}
 LLAMA_NAMES = {
     "norm1": "input_layernorm",
     "norm2": "post_attention_layernorm",

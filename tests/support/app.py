@@ -7,10 +7,30 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+import viz_model as vm
+from tests.support.blobs import received
+from viz_ui.components.shared.packing import unpack
+
 ROOT = Path(__file__).resolve().parents[2]
 # AppTest looks for components in every installed package before a first run: two thirds of its work. Once will do.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 MAIN = str(ROOT / "viz_ui" / "frame" / "main.py")
+
+PROMPTS = {
+    "one token": "a",
+    "one space": " ",
+    "spaces": "     ",
+    "newlines": "\n\n\n",
+    "emoji": "👩‍👩‍👧‍👦 👍🏽",
+    "combining": "e\u0301 a\u0308 \u0301",
+    "right to left": "مرحبا بالعالم שלום",
+    "bidi controls": "\u202eabc\u2066def",
+    "html": "<script>alert(1)</script><b>bold</b> &amp;",
+    "markdown": "*a* **b** `c` $x^2$ :red[d] [e](f) # g | h |",
+    "nul": "a\x00b",
+    "control token": "<|endoftext|>",
+    "200 words": "king " * 200,
+}
 
 
 def opened(page: str = "heads", **address) -> AppTest:
@@ -32,3 +52,30 @@ def switch_page(test: AppTest, page: str) -> AppTest:
     assert (ROOT / "pages" / page / "page.py").is_file(), page
     test._page_hash = calc_hash(page)  # what Streamlit knows a page by: its address
     return test
+
+
+def at(**choices) -> dict[str, str]:
+    """A whole address: a link that somebody sent."""
+    return {name: str(value) for name, value in ({"model": "tiny-gpt"} | choices).items()}
+
+
+def panels_blob(test: AppTest) -> bytes:
+    """What the component with the matrices was given."""
+    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    [blob] = [blob for blob in blobs if "items" in unpack(blob)[0]]
+    return blob
+
+
+def ids(prompt: str) -> list[int]:
+    """The tokens that tiny-gpt makes of it."""
+    return vm.load("tiny-gpt").tokenizer.encode(prompt)
+
+
+def drawn_matrices(test):
+    """Every matrix of the page by name: values, and what is not masked."""
+    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    matrices = {}
+    for blob in blobs:
+        if "items" in unpack(blob)[0]:
+            matrices |= received(blob)
+    return matrices

@@ -1,5 +1,6 @@
 """The bundled tiny-gpt computed by somebody else: its weights in `transformers`' GPT-2, its ids by `tokenizers`."""
 
+import copy
 from functools import cache
 from pathlib import Path
 
@@ -79,3 +80,16 @@ def queries_keys_values(
         normed @ weights[f"{block}.attn.{part}.weight"][own].T + weights[f"{block}.attn.{part}.bias"][own]
         for part in ("query", "key", "value")
     )
+
+
+def unmasked_attentions(ids, *, wpe=None, positions=None):
+    """The weights (L,H,T,T) of tiny-gpt in `transformers`, nothing masked, with these position rows or positions."""
+    theirs = gpt2()
+    if wpe is not None:
+        theirs = copy.deepcopy(theirs)
+        theirs.transformer.wpe.weight.data = wpe
+    given = {} if positions is None else {"position_ids": torch.tensor([positions])}
+    open_mask = torch.zeros(1, 1, len(ids), len(ids))
+    with torch.inference_mode():
+        found = theirs(torch.tensor([ids]), attention_mask=open_mask, output_attentions=True, **given).attentions
+    return torch.stack(found)[:, 0].numpy()

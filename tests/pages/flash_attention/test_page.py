@@ -8,8 +8,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.pages.test_pages import PROMPTS, at, ids
-from tests.support.app import opened
+from tests.support.app import PROMPTS, at, ids, opened
 from tests.support.blobs import received_tiles
 from tests.support.published_attention import algorithm_0, algorithm_1_of_2022, algorithm_1_of_2023
 from tests.support.small_models import make_model, small_config

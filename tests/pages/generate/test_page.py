@@ -7,8 +7,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.test_pages import PROMPTS, at, ids
-from tests.support.app import MAIN, opened, switch_page
+from tests.support.app import MAIN, PROMPTS, at, ids, opened, switch_page
 from tests.support.blobs import received_generation
 from tests.support.plain_sampler import plain_draw, plain_sampler
 from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values

@@ -9,24 +9,23 @@ from streamlit.testing.v1 import AppTest
 import viz_model as vm
 from pages.heads import head_values
 from pages.heads.grid import _pictures_of_layer
-from tests.viz_model.heads.test_measures import loops
+from tests.support.head_measures import loops
 from viz_ui.look.thumbnails import of_all_layers, thumbnails
 from viz_ui.parts.special_tokens import shown_tokens
 
 PROMPT = "The queen gave the girl a ring, and she thanked her. " * 4
 
 
-def page(name, stored_weights_bytes):
+def page(prompt, name, stored_weights_bytes):
     import streamlit as st
 
     import viz_model as vm
     from pages.heads.grid import grid_pictures, measured
-    from tests.pages.heads.test_grid import PROMPT
     from viz_ui.frame.view import View
 
     model = vm.load("tiny-gpt")
-    trace = model.trace(PROMPT, stored_weights_bytes=stored_weights_bytes)
-    view = View(model, "tiny-gpt", PROMPT, None, trace, 0, 0, 0, 0)
+    trace = model.trace(prompt, stored_weights_bytes=stored_weights_bytes)
+    view = View(model, "tiny-gpt", prompt, None, trace, 0, 0, 0, 0)
     st.session_state.pictures = {full: grid_pictures(view, name, full, "shown") for full in (True, False)}
     st.session_state.measures = measured(view)
 
@@ -39,7 +38,9 @@ def written_out(matrix, allowed, low, high):
 @pytest.mark.parametrize("stored_weights_bytes", [0, 1 << 30])
 @pytest.mark.parametrize("name", list(head_values.DRAWN))
 def test_pictures_and_numbers_of_all_heads_are_those_of_each_head(name, stored_weights_bytes):
-    state = AppTest.from_function(page, args=(name, stored_weights_bytes)).run().session_state
+    state = (
+        AppTest.from_function(page, default_timeout=120, args=(PROMPT, name, stored_weights_bytes)).run().session_state
+    )
     trace, kind = vm.load("tiny-gpt").trace(PROMPT), head_values.DRAWN[name]
     mask = np.tri(trace.length, dtype=bool) if kind.masked else None
     for full, (small, seen) in state.pictures.items():

@@ -12,9 +12,8 @@ from scipy.special import softmax
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.pages.test_pages import at
 from tests.support import torch_tiny_seq2seq as translated
-from tests.support.app import opened
+from tests.support.app import at, opened
 from tests.support.blobs import opened_large, received
 from tests.support.transformers_tiny_gpt import attentions, gpt2
 from viz_model.training.dates import split_days

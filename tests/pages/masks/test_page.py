@@ -13,12 +13,10 @@ from streamlit.testing.v1 import AppTest
 from torch.nn import functional as F
 
 import viz_model as vm
-from tests.pages.test_pages import PROMPTS, at, ids
-from tests.support.app import opened
-from tests.support.blobs import opened_large, received
+from tests.support.app import PROMPTS, at, drawn_matrices, ids, opened
+from tests.support.blobs import opened_large
 from tests.support.transformers_tiny_gpt import gpt2, queries_keys_values
 from viz_model.masking.drawn import encode_mask
-from viz_ui.components.shared.packing import unpack
 
 PROMPT, LAYER, HEAD, QUERY = "The queen gave the girl a ring, and she thanked her.", 2, 5, 9
 T = len(ids(PROMPT))
@@ -39,16 +37,6 @@ CHOICES = {
 def app(**choices) -> AppTest:
     chosen = {"prompt": PROMPT, "layer": LAYER, "head": HEAD, "query": QUERY, "key": 4} | choices
     return opened("masks", **at(**chosen))
-
-
-def drawn_matrices(test):
-    """Every matrix of the page by name: values, and what is not masked."""
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
-    matrices = {}
-    for blob in blobs:
-        if "items" in unpack(blob)[0]:
-            matrices |= received(blob)
-    return matrices
 
 
 def words(test):

@@ -9,9 +9,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from tests.pages.test_pages import at
 from tests.support import servers
-from tests.support.app import MAIN, opened, switch_page
+from tests.support.app import MAIN, at, opened, switch_page
 from tests.support.small_models import make_model, small_config
 from tests.support.small_tokenizers import small_tokenizer
 from viz_model import fetching, memory_limits

@@ -11,13 +11,12 @@ from streamlit.testing.v1 import AppTest
 from transformers.models.llama import modeling_llama
 
 import viz_model as vm
-from tests.checkpoints.test_tiny_llama import llama
-from tests.pages.test_pages import PROMPTS, at, ids
-from tests.support.app import opened
+from tests.support.app import PROMPTS, at, ids, opened
 from tests.support.blobs import opened_large, received
 from tests.support.rotary_model import NAME, save_turning
 from tests.support.transformers_tiny_gpt import FOLDER as TINY_GPT
-from tests.viz_model.positions.test_schemes import unmasked_attentions
+from tests.support.transformers_tiny_gpt import unmasked_attentions
+from tests.support.transformers_tiny_llama import llama
 from viz_ui.components.shared.packing import unpack
 
 PROMPT, LAYER, HEAD, QUERY, KEY = "The queen gave the girl a ring, and she thanked her.", 1, 2, 9, 4

@@ -12,8 +12,7 @@ from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.pages.test_pages import at, ids
-from tests.support.app import opened
+from tests.support.app import at, ids, opened
 from tests.support.blobs import opened_large, received
 from tests.support.small_models import VOCABULARY, small_model
 from tests.support.transformers_tiny_gpt import FOLDER, attentions, gpt2

@@ -11,8 +11,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import viz_model as vm
-from tests.pages.test_pages import at, ids, panels_blob
-from tests.support.app import opened
+from tests.support.app import at, ids, opened, panels_blob
 from tests.support.blobs import opened_large, received
 from tests.support.transformers_tiny_gpt import gpt2
 from viz_model.shapes.contract import all_nodes

@@ -11,8 +11,7 @@ from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
 from pages.training import live
-from tests.pages.test_pages import PROMPTS, at, ids
-from tests.support.app import opened
+from tests.support.app import PROMPTS, at, ids, opened
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import gpt2
 from viz_model import checkpoints

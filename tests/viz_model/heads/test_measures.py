@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
+from tests.support.head_measures import loops
 from tests.support.properties import examples
 from tests.support.small_models import random_ids, small_model
 from viz_model.errors import VizError
@@ -46,18 +47,6 @@ def test_entropy_of_known_rows():
     for one in (torch.tensor([1.0]), torch.tensor([1.0000001])):  # a prompt of one token, and rounding
         assert entropy(one) == 0
         assert not np.signbit(entropy(one).numpy())  # or the page says −0.00 bits
-
-
-def loops(weights):
-    """The measures of one (T,T) matrix, cell by cell."""
-    length = len(weights)
-    rows = [[float(a) for a in row] for row in weights]
-    return {
-        "entropy": sum(-a * np.log2(a) for row in rows for a in row if a > 0) / length,
-        "first": sum(row[0] for row in rows) / length,
-        "itself": sum(rows[i][i] for i in range(length)) / length,
-        "previous": sum(rows[i][i - 1] for i in range(1, length)) / (length - 1) if length > 1 else np.nan,
-    }
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 17])

@@ -1,7 +1,5 @@
 """The same weights under other position schemes, other orders and other positions, against `transformers` and numpy."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from transformers.models.llama import modeling_llama
 import viz_model as vm
 from tests.reference.written_out import rotated
 from tests.support.small_models import CONTEXT, random_ids, small_model
-from tests.support.transformers_tiny_gpt import gpt2
+from tests.support.transformers_tiny_gpt import gpt2, unmasked_attentions
 from viz_model.positions.schemes import (
     change_order,
     moved_on,
@@ -27,19 +25,6 @@ IDS = random_ids(9).tolist()
 
 def model_of(**changes):
     return vm.Model("small", small_model(**changes))
-
-
-def unmasked_attentions(ids, *, wpe=None, positions=None):
-    """The weights (L,H,T,T) of tiny-gpt in `transformers`, nothing masked, with these position rows or positions."""
-    theirs = gpt2()
-    if wpe is not None:
-        theirs = copy.deepcopy(theirs)
-        theirs.transformer.wpe.weight.data = wpe
-    given = {} if positions is None else {"position_ids": torch.tensor([positions])}
-    open_mask = torch.zeros(1, 1, len(ids), len(ids))
-    with torch.inference_mode():
-        found = theirs(torch.tensor([ids]), attention_mask=open_mask, output_attentions=True, **given).attentions
-    return torch.stack(found)[:, 0].numpy()
 
 
 @pytest.mark.parametrize("position", ["none", "sinusoidal", "learned", "rotary"])

@@ -14,7 +14,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from tests.reference.name_maps import gpt2_config, llama_config
+from tests.reference.name_maps import LLAMA_7B, gpt2_config, llama_config
 from tests.support.properties import examples
 from tests.support.small_models import configs, make_model, random_ids
 from viz_model.errors import ConfigError
@@ -22,8 +22,6 @@ from viz_model.shapes import costs
 from viz_model.shapes.presets import PRESETS, fitting_heads, resized
 from viz_model.transformer import Transformer
 from viz_model.transformer.hooks import capture
-
-LLAMA_7B = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32}
 
 
 def transformers_model(name):

@@ -21,7 +21,11 @@ def test_a_component_that_is_gone_tells_nothing():
         st.text(repr(event_value("head_grid", "pick")))
         st.text(repr(event_value("head_grid", "open")))
 
-    assert [text.value for text in AppTest.from_function(page).run().text] == ["None", "[1, 2, 3]", "None"]
+    assert [text.value for text in AppTest.from_function(page, default_timeout=120).run().text] == [
+        "None",
+        "[1, 2, 3]",
+        "None",
+    ]
 
 
 def test_every_component_asks_for_its_events_there():

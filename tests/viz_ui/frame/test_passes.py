@@ -150,7 +150,7 @@ def test_a_pass_that_is_stopped_ends_and_goes_on_by_a_button(screen, monkeypatch
     running = screen.session_state["pass_under_way"]
     monkeypatch.undo()
     monkeypatch.setattr(passes, "A_SECOND_OF_OPERATIONS", 0)
-    test = AppTest.from_function(page_that_can_be_stopped)
+    test = AppTest.from_function(page_that_can_be_stopped, default_timeout=120)
     test.session_state["pass_under_way"] = running
     test.session_state["kind_pass_stopped"] = ("kind", "a")  # as the button notes it
     for _ in range(2):

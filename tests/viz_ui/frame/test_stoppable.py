@@ -24,14 +24,14 @@ def texts(test):
 
 
 def test_work_that_is_not_stopped_gives_its_result_and_leaves_nothing_behind():
-    test = AppTest.from_function(page).run()
+    test = AppTest.from_function(page, default_timeout=120).run()
     assert texts(test) == ["the result"]
     assert test.session_state["shares"][-1] == 1.0
     assert not test.button
 
 
 def test_what_was_stopped_is_not_begun_again_until_asked_for():
-    test = AppTest.from_function(page)
+    test = AppTest.from_function(page, default_timeout=120)
     test.session_state["count_stopped"] = "first"  # as the Stop button notes it
     test.run()
     assert texts(test) == ["nothing"]
@@ -43,14 +43,14 @@ def test_what_was_stopped_is_not_begun_again_until_asked_for():
 
 
 def test_a_stop_is_of_one_thing_only():
-    test = AppTest.from_function(page)
+    test = AppTest.from_function(page, default_timeout=120)
     test.session_state["count_stopped"] = "first"
     test.session_state["thing"] = "second"
     assert texts(test.run()) == ["the result"]
 
 
 def test_a_stop_ends_what_was_chosen_just_before_the_click_too():
-    test = AppTest.from_function(page)
+    test = AppTest.from_function(page, default_timeout=120)
     test.session_state["interrupt"] = True
     test.run()
     [stop] = test.button
