@@ -11,9 +11,10 @@ from viz_model.heads.measures import value_weighted
 
 @dataclass(frozen=True)
 class HeadQuantity:
-    """One choice of the switch: its name, formula, colour role and scale."""
+    """One choice of the switch: its name, what it is in words, formula, colour role and scale."""
 
     name: str
+    words: str
     formula: str
     role: str
     scale: Literal["sequential", "diverging"]
@@ -31,12 +32,19 @@ RAW, SCORES, MASKED, WEIGHTS, CARRIED = (
 DRAWN = {
     drawn.name: drawn
     for drawn in (
-        HeadQuantity(RAW, "QKᵀ", "scores", "diverging", masked=False),
-        HeadQuantity(SCORES, "QKᵀ/√D", "scores", "diverging", masked=False),
-        HeadQuantity(MASKED, "QKᵀ/√D + M", "scores", "diverging", masked=True),
-        HeadQuantity(WEIGHTS, "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True),
+        HeadQuantity(RAW, "the product of each query with each key", "QKᵀ", "scores", "diverging", masked=False),
+        HeadQuantity(
+            SCORES, "the raw scores, times the scale of this model", "QKᵀ/√D", "scores", "diverging", masked=False
+        ),
+        HeadQuantity(
+            MASKED, "what goes into softmax; masked cells are −∞", "QKᵀ/√D + M", "scores", "diverging", masked=True
+        ),
+        HeadQuantity(
+            WEIGHTS, "the softmax of each row", "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True
+        ),
         HeadQuantity(
             CARRIED,
+            "how long the weighted value vector is",
             "‖a·v‖, the weight times the length of the value vector",
             "value",
             "sequential",

@@ -21,7 +21,7 @@ from viz_ui.parts.arithmetic import draw_arithmetic
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 
-RANGES = ("0 to 1", "own range")
+RANGES = ("0 to 1", "scale to this head")
 
 # What a checkpoint's figures say of a head: where its mean weight goes. An encoder-decoder has them of cross-attention.
 MEASURED = {
@@ -86,11 +86,19 @@ def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
             required=True,
             key="drawn",
             bind="query-params",
+            help="\n".join(f"- **{kind.name}**: {kind.words}" for kind in DRAWN.values()),
         )
         colours = RANGES[0]
         if name == WEIGHTS:
             colours = st.segmented_control(
-                "Colours", RANGES, default=RANGES[0], required=True, key="colours", bind="query-params"
+                "Colours",
+                RANGES,
+                default=RANGES[0],
+                required=True,
+                key="colours",
+                bind="query-params",
+                help=f"**{RANGES[0]}**: the same scale for every head. **{RANGES[1]}**: the largest weight of a head "
+                "gets the brightest colour.",
             )
         shown = choose_shown(current_view())
     return DRAWN[name], name == WEIGHTS and colours == RANGES[0], shown

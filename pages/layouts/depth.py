@@ -26,7 +26,7 @@ def draw_norms() -> None:
     moved = _moved_trace(gpt.text)
     columns = [
         (PRE, f"{gpt.model.name} as trained", gpt.trace),
-        (POST, f"{gpt.model.name} with its norms moved, not trained again", moved),
+        (POST, f"{gpt.model.name} with its norms moved", moved),
         (POST, f"{seq2seq.model.name} as trained, {part}", seq2seq.trace.of(part)),
     ]
     found = [{place: values.numpy() for place, values in stream_lengths(trace).items()} for *_, trace in columns]
@@ -55,7 +55,8 @@ def draw_norms() -> None:
     st.caption(
         "Each thin line is a token, and the thick line is the mean of all tokens. Length is ‖x‖ = √Σx² over the C "
         "numbers of the residual stream. Surprise is −log₂ p of each token of the prompt after the first. Xiong et "
-        "al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. 2017, §3.1.",
+        "al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. 2017, §3.1. "
+        f"{gpt.model.name} was not trained with its norms moved.",
         help=explained("embedding", "surprise", "bit"),
     )
 

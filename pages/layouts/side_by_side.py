@@ -65,10 +65,14 @@ def draw_side_by_side() -> None:
     with diagram:
         layout_diagram(layouts, chosen=chosen, key="layout_diagram", on_pick=pick)
     name, _, site = chosen.partition(" ")
+    sizes = [
+        f"{one.model.name} has {number(one.model.transformer.n_parameters() / 1e6, 2)}" for one in examples.values()
+    ]
     with diagram:
         st.caption(
             "The grey line is the residual stream. N is a norm; at + the result of a box is added to the stream. Each "
-            "picture is the mean weight of all heads, from 0 to its largest cell. Masked cells are hatched.",
+            "picture is the mean weight of all heads, from 0 to its largest cell. Masked cells are hatched. In "
+            f"millions of parameters, {', '.join(sizes)}.",
             help=explained("residual stream", "norm", "feed-forward"),
         )
     draw_opened(examples[name], site, heading)
@@ -94,8 +98,7 @@ def layout_of(one: Example) -> Layout:
     """What a model is made of, with pictures of the weights of this pass."""
     config = one.model.config
     stacks = ["encoder", "decoder"] if config.layout == "encoder-decoder" else ["self"]
-    count = f"{one.model.name} · {number(one.model.transformer.n_parameters() / 1e6, 2)} M parameters"
-    return Layout(config.layout, count, WORDS[config.layout], [_stack(one, part) for part in stacks])
+    return Layout(config.layout, one.model.name, WORDS[config.layout], [_stack(one, part) for part in stacks])
 
 
 def _stack(one: Example, part: str) -> DiagramStack:

@@ -42,6 +42,9 @@ FORMS = {
     "apart": "-?" + WHOLE,
 }
 
+# Choices that links made before call by a former name: (parameter, former name) -> the name of today.
+RENAMED = {("colours", "own range"): "scale to this head"}
+
 FIRST_PROMPT = "Once upon a time there was a king who had three daughters."
 
 EXAMPLES = {
@@ -60,11 +63,16 @@ def is_first_run() -> bool:
 
 
 def drop_nonsense() -> bool:
-    """Take numbers that are none out of the address (out of range, widgets do); whether there were any."""
+    """Take numbers that are none out of the address (out of range, widgets do), and give choices the name of today.
+
+    Gives whether anything changed.
+    """
+    renamed = {name: RENAMED[name, value] for name, value in st.query_params.items() if (name, value) in RENAMED}
+    st.query_params.update(renamed)
     nonsense = [name for name, value in st.query_params.items() if _is_nonsense(name, value)]
     for name in nonsense:
         del st.query_params[name]
-    return bool(nonsense)
+    return bool(nonsense or renamed)
 
 
 def _is_nonsense(name: str, value: str) -> bool:

@@ -100,7 +100,7 @@ export class CacheStrips {
     const { head: { ends, width }, luts } = this.host;
     const [keys, values] = ends.map((high) => [-high, high, luts.diverging]);
     this.legend.replaceChildren(scale("K", "key", ...keys), scale("V", "value", ...values));
-    this.legend.append(element("span", "", `D = ${width} rows each`), this.readMost);
+    this.legend.append(element("span", "", `${width} rows each (D)`), this.readMost);
   }
 
   show() {
