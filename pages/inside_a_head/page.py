@@ -17,10 +17,10 @@ from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 def draw() -> None:
     view = current_view()
     st.title("Inside a head")
+    two_texts = " Q is computed from the target, K and V from the source." if view.part == "cross" else ""
     st.markdown(
         f"**How does a head turn vectors into weights?** These are all steps of {view.where}. The row of query "
-        f"{view.query} is framed in each of them. Click any cell to follow another query."
-        + (" Q is computed from the target, K and V from the source." * (view.part == "cross")),
+        f"{view.query} is framed in each of them. Click any cell to follow another query.{two_texts}",
         help=explained("value", "score", "softmax", "weight"),
     )
     st.latex(coloured(ATTENTION))

@@ -89,7 +89,8 @@ def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Model
     chosen, acts = chosen_value("model") == name, list(extra)
     if entry.state == "fetched":
         acts.append(Act(REMOVE, "Remove", sure="Remove it?"))
-    state, missing = entry.state + ", reads only token ids" * (not entry.has_tokenizer), missing_memory(entry)
+    state = entry.state if entry.has_tokenizer else f"{entry.state}, reads only token ids"
+    missing = missing_memory(entry)
     if chosen:
         acts.insert(0, Act(LOOK, "Chosen", done=True))
     elif missing and name not in shelf().names:

@@ -25,6 +25,10 @@ def undisturbed() -> Iterator[None]:
 def import_library() -> None:
     """Import the library; the packages in `UNASKED` are hidden from it meanwhile, and for it they are not installed.
 
+    There is no cleaner way: the library asks `importlib.util.find_spec` for each of them while it is imported, keeps
+    the answer for good, and has no setting that would say no. None in `sys.modules` is how Python itself marks a module
+    as one that cannot be imported (its reference, "The module cache"), and here it is taken back at once.
+
     Who needs these with the library in the same process imports `transformers` first. Nothing is hidden from a library
     that is there already, if only in part: it may have found them, and would stumble over what is gone.
     """

@@ -4,11 +4,8 @@ import math
 from collections.abc import Sequence
 from itertools import product
 
-import torch
-
 from viz_model.errors import VizError
 from viz_model.heads.measures import head_measures
-from viz_model.model import Model
 from viz_model.model.trace import Trace
 
 MEASURES = ("previous", "first", "itself", "again")
@@ -60,12 +57,6 @@ def most_changing_head(traces: Sequence[Trace]) -> tuple[int, int] | None:
         if found is None or spread > found[0]:
             found = spread, (layer, head)
     return found and found[1]
-
-
-def scores_over_texts(model: Model, texts: Sequence[str], layer: int, head: int) -> list[dict[str, float]]:
-    """`pattern_scores` of each text; PromptError for one that the model cannot read."""
-    with torch.inference_mode():
-        return [pattern_scores(model.trace(text), layer, head) for text in texts]
 
 
 def _after_earlier_copies(ids: Sequence[int]) -> dict[int, list[int]]:

@@ -86,11 +86,6 @@ def _turned(numbers: Tensor, frequencies: Tensor, positions: Tensor | int) -> Te
     return torch.stack((first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()), -1)
 
 
-def scores_by_distance(pairs: RotaryPairs, distances: Tensor) -> Tensor:
-    """The scaled score of the two were they so many positions apart, query after key: (N,) -> (N,)."""
-    return pair_products(pairs, distances, torch.zeros_like(distances)).sum(-1) * pairs.scale
-
-
 def new_angles(frequencies: Tensor, distance: int, trained: int, both_ways: bool) -> Tensor:
     """Which pairs stand at an angle for this distance that no distance up to `trained` has: (D/2,) booleans.
 

@@ -11,7 +11,7 @@ import viz_model as vm
 from tests.support.small_models import small_model
 from tests.support.small_tokenizers import small_tokenizer
 from viz_model.errors import PromptError, VizError
-from viz_model.misconceptions.concept import pattern_scores, scores_over_texts
+from viz_model.misconceptions.concept import pattern_scores
 from viz_model.misconceptions.equations import through_one_equation
 from viz_model.misconceptions.lengths import SIDES, padded_batch
 from viz_model.misconceptions.memory import what_is_kept
@@ -164,8 +164,6 @@ def test_scores_of_patterns_are_means_over_queries():
     # 1 stands at 1 and 3, 5 at 4 and 8: what came after their earlier copies is at 2 and 5.
     assert found["again"] == pytest.approx((a[3, 2] + a[8, 5]) / 2, abs=1e-5)
     assert np.isnan(pattern_scores(host.trace([1, 2, 3]), 0, 1)["again"])
-    both = scores_over_texts(host, PROMPTS, 0, 1)
-    assert both[1] == pytest.approx(pattern_scores(host.trace(PROMPTS[1]), 0, 1), nan_ok=True)
     with pytest.raises(VizError, match="one token"):
         pattern_scores(host.trace([1]), 0, 1)
 

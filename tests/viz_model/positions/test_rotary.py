@@ -9,7 +9,7 @@ from transformers.models.llama import modeling_llama
 
 import viz_model as vm
 from tests.support.small_models import random_ids, small_model
-from viz_model.positions.rotary import new_angles, pair_products, rotary_pairs, scores_by_distance
+from viz_model.positions.rotary import new_angles, pair_products, rotary_pairs
 
 LAYER, HEAD, QUERY, KEY = 1, 3, 7, 2
 WIDTH, BASE = 6, 10000.0
@@ -60,7 +60,7 @@ def test_moving_both_changes_nothing_and_the_curve_is_that_of_any_two_places(tra
     kind, trace = traced
     pairs = rotary_pairs(trace, LAYER, HEAD, QUERY, KEY)
     distances = torch.tensor([-3, 0, 5, 300])
-    curve = scores_by_distance(pairs, distances)
+    curve = pair_products(pairs, distances, torch.zeros_like(distances)).sum(-1) * pairs.scale
     for n in (3, 1000):
         at = pair_products(pairs, n + distances, torch.full_like(distances, n)).sum(-1) * pairs.scale
         torch.testing.assert_close(at, curve, atol=1e-9, rtol=0)

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from viz_model.errors import TrainingError
+from viz_model.heads.comparison import single_token
 from viz_model.heads.measures import previous_token_share
 from viz_model.training.figures.repeats import Repeats, measure_repeats
 from viz_model.training.figures.report import Report, best_heads, table
@@ -112,8 +113,7 @@ def head_figures(model: vm.Model, books: list[str], copied: Copying | None = Non
 def example_share(model: vm.Model) -> float:
     """The probability of the word that comes again in the example."""
     prompt, word = EXAMPLE
-    [right] = model.tokenizer.encode(word)
-    return model.trace(prompt).logits.softmax(-1)[right].item()
+    return model.trace(prompt).logits.softmax(-1)[single_token(model, word)].item()
 
 
 def continued(model: vm.Model, prompt: str = STORY, **choices) -> str:
