@@ -12,8 +12,8 @@ from viz_model.positions.beyond_trained_length import (
     LARGER_BASE,
     Progress,
     Reading,
+    Stretch,
     binned,
-    frequencies,
     longer,
     previous_token_head,
     read,
@@ -65,8 +65,9 @@ def draw_past_trained_length() -> None:
     name, model, instead = fitting(
         view,
         _can_be_read,
-        f"a decoder with rotary positions and a trained length of at most {LONGEST:,} tokens, so that it reads longer "
-        "texts within seconds",
+        f"a decoder with a tokenizer, rotary positions and a trained length of at most {LONGEST:,} tokens, so that it "
+        "reads longer texts within seconds",
+        reads_text=True,
     )
     asked = _choose(name, model)
     if instead:
@@ -138,8 +139,8 @@ def _found(model: vm.Model, asked: Asked) -> LongTextLosses | None:
                 parts["head"] = previous_token_head(model, rows[0])
                 parts[step] = read_restarting(model, rows, share)
             else:
-                theta = None if step == AS_TRAINED else frequencies(model.config, asked.way, asked.factor)
-                parts[step] = read(model, rows, parts["head"], theta, share)
+                stretch = None if step == AS_TRAINED else Stretch(asked.way, asked.factor)
+                parts[step] = read(model, rows, parts["head"], stretch, share)
 
     if not wanted.keys() <= parts.keys():
         length = asked.times * model.config.context_length

@@ -13,9 +13,15 @@ HEAD_MEASURES = ("entropy", "first", "itself", "previous")
 
 
 def entropy(weights: Tensor) -> Tensor:
-    """−Σ a·log₂ a of each row: (…,T,S) -> (…,T), in bits; 0 for a row of zeros."""
-    surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log2()  # log 0 would be infinite
-    return (weights * surprise).sum(-1).clamp(min=0) + 0.0  # neither −0 nor less, by rounding
+    """−Σ p·log₂ p of each row, p the shares of what it reads: (…,T,S) -> (…,T), in bits; 0 for a row of zeros.
+
+    p = a / Σ a: where a sink takes a part of each row, the weights add up to less than 1, and one token that is read
+    alone has entropy 0 all the same.
+    """
+    tiny = torch.finfo(weights.dtype).tiny
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=tiny)
+    surprise = -shares.clamp(min=tiny).log2()  # log 0 would be infinite
+    return (shares * surprise).sum(-1).clamp(min=0) + 0.0  # neither −0 nor less, by rounding
 
 
 def head_measures(weights: Tensor) -> dict[str, Tensor]:

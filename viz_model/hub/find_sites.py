@@ -13,16 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import EditError
-from viz_model.hub.recording import Event
+from viz_model.hub.recording import Event, first_event
 from viz_model.transformer.hooks import site
 
 
 @dataclass
 class BlockSites:
-    """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None)."""
+    """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None).
+
+    gated: whether the feed-forward half is φ(x·W_g) ⊙ x·W₁ or φ(x·W₁); None where it is neither, or was not found.
+    """
 
     sites: dict[str, Event] = field(default_factory=dict)
     norm_place: str | None = None
+    gated: bool | None = None
 
 
 def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequence[str]) -> BlockSites:
@@ -33,14 +37,14 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
     """
     block_in, block_out = events[0], events[-1]
     found = BlockSites({"resid_pre": block_in, "resid_post": block_out})
-    stream, started = block_in.tensor, 1
+    stream, at = block_in.tensor, 0  # where in the events the stream is read
     norms = {"attn": "norm1", "cross": "norm_cross"}
     after = ("resid_self", "resid_mid")[-len(names) :]
     for attention, name, resid in zip(attentions, names, after, strict=True):
-        before = _norm_reading(events[started:attention], stream)
+        before = _norm_reading(events[at:attention], stream)
         if before is not None:
             found.sites[norms[name]] = before
-        out = _first(events[attention:], partial(_is_projection, stream=stream))
+        out = first_event(events[attention:], partial(_is_projection, stream=stream))
         if out is None:
             return found
         found.sites[f"{name}.out"] = out
@@ -54,8 +58,8 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
             found.norm_place = "post"
             found.sites[norms[name]] = middle = _output_of(rest, middle)
         found.sites[resid] = middle
-        stream, started = middle.tensor, events.index(middle) + 1
-    _find_feed_forward(found, events[started - 1 : -1], block_out, stream, None)
+        stream, at = middle.tensor, events.index(middle)
+    _find_feed_forward(found, events[at:-1], block_out, stream, None)
     return found
 
 
@@ -65,33 +69,43 @@ def _find_feed_forward(found: BlockSites, events, block_out: Event, stream: Tens
     before = _norm_reading([event for event in events if norm is None or event.module is not norm.module], stream)
     base = stream if parallel is None else stream + parallel
     givers = [event for event in events if event.kind == "out" and event.tensor.shape == stream.shape]
-    branch = _first(givers, lambda event: _equal(block_out.tensor - base, event.tensor, base))
+    branch = first_event(givers, lambda event: _equal(block_out.tensor - base, event.tensor, base))
     if branch is None:  # post-norm: the norm of the sum is the stream
-        last = _first(events, lambda event: event.is_norm and event.kind == "out" and _same(event, block_out))
-        summed = last and _first(events, lambda event: event.kind == "in" and event.module is last.module)
-        branch = summed and _first(givers, lambda event: _equal(summed.tensor - base, event.tensor, base))
+        last = first_event(events, lambda event: event.is_norm and event.kind == "out" and _same(event, block_out))
+        summed = last and first_event(events, lambda event: event.kind == "in" and event.module is last.module)
+        branch = summed and first_event(givers, lambda event: _equal(summed.tensor - base, event.tensor, base))
         if branch is None:
             return
         found.sites["norm2"] = last
     elif before is not None:
         found.sites["norm2"] = before
     upto = events[: events.index(branch) + 1]
-    linear = _first(reversed(upto), lambda event: event.kind == "out" and _is_projection(event, stream))
+    linear = first_event(reversed(upto), lambda event: event.kind == "out" and _is_projection(event, stream))
     out = linear or branch
     found.sites["ffn.out"] = out
     if linear is not None:
-        hidden = _first(events, lambda event: event.kind == "in" and event.module is linear.module)
+        hidden = first_event(events, lambda event: event.kind == "in" and event.module is linear.module)
         found.sites["ffn.hidden"] = hidden
+        shared = norm if parallel is not None and before is None else before  # one norm for both halves (Cohere)
+        found.gated = _is_gated(upto, stream if shared is None else shared.tensor, hidden.tensor.shape[-1])
+
+
+def _is_gated(events: Sequence[Event], read: Tensor, width: int) -> bool | None:
+    """By the products that read what the half reads: one of F numbers, or two (which may lie in one matrix)."""
+    readers = [event for event in events if event.kind == "in" and event.is_linear and _holds_same(event.tensor, read)]
+    made = [_output_of(events, reader) for reader in readers]
+    widths = sorted(event.tensor.shape[-1] for event in made if event is not None)
+    return {(width,): False, (width, width): True, (2 * width,): True}.get(tuple(w for w in widths if w >= width))
 
 
 def _norm_reading(events, stream: Tensor) -> Event | None:
     """The output of a norm that reads the stream as it is."""
-    read = _first(events, lambda event: event.kind == "in" and event.is_norm and torch.equal(event.tensor, stream))
+    read = first_event(events, lambda event: event.kind == "in" and event.is_norm and torch.equal(event.tensor, stream))
     return read and _output_of(events, read)
 
 
 def _output_of(events, read: Event) -> Event | None:
-    return _first(events, lambda event: event.kind == "out" and event.module is read.module)
+    return first_event(events, lambda event: event.kind == "out" and event.module is read.module)
 
 
 def _is_projection(event: Event, stream: Tensor) -> bool:
@@ -100,7 +114,7 @@ def _is_projection(event: Event, stream: Tensor) -> bool:
 
 def _branches(out: Event, events) -> list[Event]:
     """What a half may add to the stream: the projection itself, or what a norm makes of it (Gemma 2, OLMo 2)."""
-    read = _first(events, lambda event: event.kind == "in" and event.is_norm and _same(event, out))
+    read = first_event(events, lambda event: event.kind == "in" and event.is_norm and _same(event, out))
     normed = read and _output_of(events, read)
     return [out] if normed is None else [out, normed]
 
@@ -123,11 +137,16 @@ def _equal(difference: Tensor, branch: Tensor, stream: Tensor) -> bool:
 
 
 def _same(one: Event, other: Event) -> bool:
-    return one.tensor.shape == other.tensor.shape and torch.equal(one.tensor, other.tensor)
+    return _equals(one.tensor, other.tensor)
 
 
-def _first(events, fits) -> Event | None:
-    return next((event for event in events if fits(event)), None)
+def _equals(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
+
+
+def _holds_same(one: Tensor, other: Tensor) -> bool:
+    """The same numbers in the same order; OPT reads all tokens of a batch in one row."""
+    return one.numel() == other.numel() and torch.equal(one.flatten(), other.flatten())
 
 
 def install(name: str, event: Event, block: nn.Module | None = None) -> None:

@@ -40,13 +40,14 @@ class HubTransformer(ToLogits):
 
     def __init__(self, model: PreTrainedModel, is_pair: bool):
         self.model, self.is_pair = model, is_pair
-        self.stack = model.get_decoder() if is_pair else model.base_model
+        self.stack = model.get_decoder() if is_pair else _stack_of(model)
         self.encoder = model.get_encoder() if is_pair else None
         # These are known after the first pass, see `prepare`.
         self.config: HubConfig | None = None
         self.equations: dict[str, Equation] = {}
         self.value_width = 0
         self.source_modules: frozenset[str] = frozenset()
+        self.angles_switch_at: int | None = None
         self._takes_positions = "position_ids" in inspect.signature(self.stack.forward).parameters
         for stack in {self.stack, model.get_decoder()} - {model}:  # a head may ask the inner one of the two (OPT)
             if isinstance(stack, PreTrainedModel):
@@ -181,6 +182,17 @@ class HubTransformer(ToLogits):
             )
         if padding is not None:
             raise VizError("A cache is filled by passes without padding.")
+
+
+def _stack_of(model: PreTrainedModel) -> PreTrainedModel:
+    """What ends with the final hidden state; the model itself where nothing comes behind it.
+
+    A model that was taken out of one for several kinds of input (Llama 4) does not find its stack by the name that it
+    has there.
+    """
+    if model.base_model is not model or model.get_output_embeddings() is None:
+        return model.base_model
+    return next((child for child in model.children() if isinstance(child, PreTrainedModel)), model)
 
 
 def _give_what_is_given(stack: nn.Module) -> None:

@@ -44,10 +44,7 @@ def place_of(module: nn.Module) -> AttentionPlace | None:
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """One call of an attention layer, as the first pass of a model met it.
-
-    unturned: query ("q") and key ("k") before their rotation, where they were found.
-    """
+    """One call of an attention layer, as the first pass of a model met it."""
 
     module: nn.Module
     equation: Equation
@@ -56,7 +53,6 @@ class AttentionCall:
     value: Tensor
     mask: Tensor
     has_bias: bool
-    unturned: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

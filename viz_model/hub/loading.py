@@ -41,6 +41,10 @@ class HubModel(Model):
         return min(self.end_tokens, default=None)
 
     @property
+    def first_written(self) -> int | None:
+        return min(_ids(self.transformer.model, "forced_bos_token_id"), default=None)
+
+    @property
     def start_token(self) -> int:
         named = (_ids(self.transformer.model, name) for name in ("decoder_start_token_id", "bos_token_id"))
         return min(next(filter(None, named), self.end_tokens), default=0)

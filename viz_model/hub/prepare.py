@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import CheckpointError, VizError
-from viz_model.hub import find_rotation
+from viz_model.hub import find_projections
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.find_sites import BlockSites, find_sites, install
 from viz_model.hub.host import HubTransformer
@@ -48,11 +48,13 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
         n_heads=first.query.shape[1],
         n_kv_heads=first.key.shape[1],
         d_head=first.query.shape[-1],
-        d_model=end.shape[-1],
+        d_model=_stream_width(blocks, events),
         has_unembedding=host.stack is not host.model,
         **{("n_encoder_layers" if part == "encoder" else "n_layers"): len(found) for part, found in blocks.items()},
     )
-    found = [_install_block(facts, part, layer, block, events, calls)
+    host.angles_switch_at = find_projections.angles_switch_at(host)
+    thetas = find_projections.possible_thetas(host, facts.d_head)
+    found = [_install_block(host, facts, part, layer, block, events, calls, thetas)
              for part in blocks if part != "cross" for layer, block in enumerate(blocks[part])]  # fmt: skip
     host.config, host.value_width = facts, first.value.shape[-1]
     host.source_modules = _source_modules(host, events)
@@ -133,6 +135,12 @@ def _block_of(model: nn.Module, name: str, family: str) -> tuple[nn.ModuleList, 
     raise CheckpointError(f"{family} cannot be shown: its attention {name} is in no list of layers.")
 
 
+def _stream_width(blocks: dict[str, list], events: list[Event]) -> int:
+    """C: what the first block reads; OPT's rows of tokens and its final hidden state may be narrower."""
+    first = next(iter(blocks.values()))[0]
+    return next(event for event in events if event.module is first).tensor.shape[-1]
+
+
 def _source_modules(host: HubTransformer, events: list[Event]) -> frozenset[str]:
     """The encoder, and what else met as many tokens as the source has: keys and values of cross-attention."""
     if not host.is_pair:
@@ -149,7 +157,9 @@ def _layout(host: HubTransformer, first: AttentionCall) -> str:
     return "encoder-only" if sees_later else "decoder-only"
 
 
-def _install_block(facts: HubConfig, part: str, layer: int, block: nn.Module, events, calls) -> BlockSites:
+def _install_block(
+    host: HubTransformer, facts: HubConfig, part: str, layer: int, block: nn.Module, events, calls, thetas
+) -> BlockSites:
     """Find and install the sites of one block."""
     name = facts.block_name(part, layer)
     start, end = _span(events, block)
@@ -161,8 +171,15 @@ def _install_block(facts: HubConfig, part: str, layer: int, block: nn.Module, ev
         install(f"{name}.{local}", event, block)
     if layer == 0:
         install(f"{facts.stack_name(part)}embed", own[0], block)
+    norms = {"attn": ("norm1", "resid_pre"), "cross": ("norm_cross", "resid_self")}
     for (at, call), kind in zip(inside, names, strict=True):
-        find_rotation.install(f"{name}.{kind}", own[:at], call)
+        read = next((found.sites[site].tensor for site in norms[kind] if site in found.sites), None)
+        if found.norm_place == "post":
+            read = found.sites[norms[kind][1]].tensor if norms[kind][1] in found.sites else None
+        attention = f"{name}.{kind}"
+        host.equations[attention] = find_projections.install(
+            attention, own[:at], call, read, thetas, host.angles_switch_at
+        )
     return found
 
 
@@ -178,22 +195,23 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
     positions = [event for event in before if _is_position_table(event)]
     return {
         "norm_place": found[-1].norm_place,
-        **_facts_of_block(host.config, found[-1].sites),
-        **find_rotation.facts(host, calls),
+        **_facts_of_block(host.config, found[-1]),
+        **find_projections.facts(host),
         **_facts_of_positions(host.config, positions, has_bias=any(call.has_bias for _, call in calls)),
         **_facts_of_embedding(host, inputs, events, before, positions, found[0].sites["resid_pre"].tensor),
     }
 
 
-def _facts_of_block(config: HubConfig, sites: dict[str, Event]) -> dict:
+def _facts_of_block(config: HubConfig, found: BlockSites) -> dict:
     """The kind of norm, F, the activation, whether there are biases; what has no site is left as the config says."""
-    facts = {}
+    facts, sites = {}, found.sites
     if "norm1" in sites:
         facts["norm"] = _kind_of_norm(sites["norm1"])
     if "ffn.hidden" in sites:
         facts["d_ff"] = sites["ffn.hidden"].tensor.shape[-1]
-    matrices = _feed_forward_numbers(sites["resid_pre"].module) / (config.d_model * facts.get("d_ff", config.d_ff))
-    if matrices == 3 and config.activation:
+    if found.gated is None:
+        facts["activation"] = None
+    elif found.gated and config.activation:
         facts["activation"] = "swiglu" if config.activation == "silu" else f"gated {config.activation}"
     if "attn.out" in sites:
         facts["bias"] = has_bias(sites["attn.out"].module)
@@ -207,6 +225,8 @@ def _facts_of_positions(config: HubConfig, tables: list[Event], *, has_bias: boo
     if not tables:
         return {}
     table = tables[0].module
+    if not isinstance(table, nn.Embedding):
+        return {"position": "sinusoidal"}
     unused = 0 if table.padding_idx is None else table.padding_idx + 1  # RoBERTa begins behind its padding token
     return {
         "position": "sinusoidal" if "Sinusoidal" in type(table).__name__ else "learned",
@@ -279,15 +299,10 @@ def _kind_of_norm(norm: Event) -> str:
     return "layer" if same else "rms"
 
 
-def _feed_forward_numbers(block: nn.Module) -> int:
-    """How many numbers are in the matrices of a block that are not in its attention."""
-    of_attention = [child for child in block.children() if any(place_of(one) for one in child.modules())]
-    others = (child for child in block.children() if child not in of_attention)
-    return sum(numbers.numel() for child in others for numbers in child.parameters() if numbers.dim() == 2)
-
-
 def _is_position_table(event: Event) -> bool:
-    return isinstance(event.module, nn.Embedding) and ("pos" in event.name or event.name.endswith("wpe"))
+    """A table of positions, by its name; M2M100 works its sinusoids out in a module of its own."""
+    name = event.name.rpartition(".")[2]
+    return event.is_leaf and event.kind == "out" and ("pos" in name or name == "wpe")
 
 
 def _difference_to_own(host: HubTransformer, inputs: dict, end: Tensor) -> float | None:

@@ -1,6 +1,6 @@
 """What the modules of a model read and gave in its first pass: the evidence by which their hook sites are found."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,6 +34,16 @@ class Event:
     def is_linear(self) -> bool:
         weight = dict(self.module.named_parameters(recurse=False)).get("weight")
         return self.is_leaf and weight is not None and weight.dim() == 2
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is what a matrix product gave, not a row that was looked up."""
+        return self.kind == "out" and self.is_linear and not isinstance(self.module, nn.Embedding)
+
+
+def first_event(events: Iterable[Event], fits: Callable[[Event], bool]) -> Event | None:
+    """The first that fits, or None."""
+    return next((event for event in events if fits(event)), None)
 
 
 def has_bias(module: nn.Module) -> bool:

@@ -16,6 +16,7 @@ from viz_model.model.sampling import Sampled, Sampling
 from viz_model.transformer.attention import attention_weights, raw_scores
 from viz_model.transformer.cache import CacheView, KVCache
 from viz_model.transformer.hooks import capture
+from viz_model.transformer.host import Host
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,10 @@ def generate(
     """Continue the prompt, a Step a token, to `max_new_tokens` of them or the end-of-text token.
 
     An encoder-decoder reads the prompt as its source, once, and begins after the start token, or continues `target`.
-    cache: whether what was read stays, so that a step reads one token. compare: also make every pass without a
-    cache, and measure both. forced: ids that are taken at steps of these numbers, instead of what was drawn.
+    cache: whether what was read stays, so that a step reads one token; where a model turns longer texts by other
+    angles (`Host.angles_switch_at`), the first longer step reads everything again. compare: also make every pass
+    without a cache, and measure both. forced: ids that are taken at steps of these numbers, instead of what was drawn;
+    what a model always writes first (`PromptReader.first_written`) is one of them.
     kept: the first steps of an earlier run on the same prompt, to go on after them; they are not yielded again.
 
     Raises, before the first step, PromptError for a prompt that cannot be read and for an encoder-only model,
@@ -163,6 +166,8 @@ def generate(
         ids, source = [model.start_token] if target is None else model.encode_target(target), ids
     for token in (forced or {}).values():
         model.encode([token])  # refuses what is no token
+    if ids == [model.start_token] and model.has_source and model.first_written is not None:
+        forced = {0: model.first_written} | dict(forced or {})
     if kept and (list(kept[0].ids[: kept[0].read]) != ids or list(kept[0].source) != source):
         raise VizError("The steps to go on from belong to another prompt. Begin anew.")
     if kept and cache and kept[-1].cache is None:
@@ -183,11 +188,18 @@ def _steps(model, ids, source, max_new_tokens, sampling, cached, compare, forced
         return
     for number in range(len(kept), max_new_tokens):
         _refuse_full_context(model, ids, number, max_new_tokens)
+        if cache is not None and _is_of_other_angles(model.transformer, cache, len(ids)):
+            cache = KVCache(model.config, capacity, source=len(source))  # and so all is read again
         step = _step(model, ids, source, number, sampling, cache, compare, forced.get(number))
         yield step
         if step.is_end:
             return
         ids = list(step.ids)
+
+
+def _is_of_other_angles(host: Host, cache: KVCache, length: int) -> bool:
+    """Whether the keys that are held were turned by other angles than a text of this length is (Phi-3's longrope)."""
+    return host.angles_switch_at is not None and 0 < cache.length <= host.angles_switch_at < length
 
 
 def _step(model, ids: list[int], source, number: int, sampling, cache: KVCache | None, compare: bool, forced) -> Step:

@@ -68,6 +68,14 @@ class PromptReader:
         return self.config.vocab_size - 1 if self.end_token is None else self.end_token
 
     @property
+    def first_written(self) -> int | None:
+        """The id that a decoder writes first, after the start token, whatever its logits say (BART); None: it is free.
+
+        As the library's `forced_bos_token_id`.
+        """
+        return None
+
+    @property
     def example_ids(self) -> str:
         """Ids as they are written in place of a text: the first of the vocabulary, twice."""
         several = [*range(min(8, self.config.vocab_size, self.config.context_length))]

@@ -8,6 +8,7 @@ fast pairs nearly as they are: Peng et al. 2023, "YaRN", §3.1 ("NTK-aware").
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.positions.schemes import with_config
 from viz_model.transformer.hooks import Edit, edit
-from viz_model.transformer.positions import rotary_angles, rotate
+from viz_model.transformer.positions import Rotation
 
 DIVIDED, LARGER_BASE = "divided positions", "larger base"
 
@@ -44,29 +45,40 @@ def longer(model: Model, length: int) -> Model:
     return variant
 
 
-def frequencies(config, way: str | None = None, factor: float = 1.0) -> Tensor:
-    """θ of each rotary pair, radians a position: (D/2,), float64.
+@dataclass(frozen=True)
+class Stretch:
+    """Other angles: θ/factor ("divided positions"), or θ of a larger base.
 
-    way: None as trained; "divided positions" is θ/factor; "larger base" is θ of the base b · factor^(D/(D−2)), so
-    that the slowest pair turns as if positions were divided, and the fastest as trained.
+    The larger base is b · factor^(n/(n−2)), n the numbers of a head that turn: so the slowest pair turns as if
+    positions were divided, and the fastest as trained.
     """
-    base, width = config.rotary_base, config.d_head
-    if way == LARGER_BASE:
-        base *= factor ** (width / max(width - 2, 1))
-    theta = rotary_angles(torch.tensor(1), width, base)
-    return theta / factor if way == DIVIDED else theta
+
+    way: str
+    factor: float
+
+    def of(self, rotation: Rotation) -> Tensor:
+        """θ of each pair, radians a position: (n/2,), float64."""
+        theta, pairs = rotation.theta, len(rotation.frequencies)
+        if self.way == DIVIDED:
+            return theta / self.factor
+        return theta * self.factor ** (-torch.arange(pairs, dtype=torch.float64) / max(pairs - 1, 0.5))
 
 
-def stretched(config, length: int, theta: Tensor) -> dict[str, Edit]:
-    """Edits under which token m is turned by m·θ in every layer: q and k, turned already, turn on by the rest.
+def stretched(model: Model, length: int, stretch: Stretch) -> dict[str, Edit]:
+    """Edits under which token m is turned by m times other frequencies in every layer that turns queries and keys.
 
-    Raises VizError for a model whose pairs are not known.
+    q and k, turned already, turn on by the rest. Raises VizError for a model whose pairs are not known.
     """
+    config, edits = model.config, {}
     if config.rotary_pairs is None or config.position != "rotary":
         raise VizError("Only a model whose rotary pairs are known can have its angles stretched. Choose such a model.")
-    rest = torch.arange(length)[:, None] * (theta - frequencies(config))  # (T,D/2)
-    turn = lambda x: rotate(x, rest, config.rotary_pairs)  # noqa: E731
-    return {"*.attn.q": turn, "*.attn.k": turn}
+    for layer in range(config.n_layers):
+        name = config.attention_name(config.self_part, layer)
+        if (rotation := model.transformer.equation(name).rotation) is not None:
+            on = Rotation(tuple((stretch.of(rotation) - rotation.theta).tolist()), rotation.pairs)
+            turn = partial(on.turn, positions=torch.arange(length))
+            edits |= {f"{name}.q": turn, f"{name}.k": turn}
+    return edits
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,17 +100,17 @@ def read(
     model: Model,
     rows: Tensor,
     head: tuple[int, int],
-    theta: Tensor | None = None,
+    stretch: Stretch | None = None,
     progress: Progress = lambda _: None,
 ) -> Reading:
     """Read windows (n,T+1) of any length, each as one text; the last token of each is only predicted.
 
-    head: layer and head whose weight on the token before is told. theta: rotary frequencies instead of the model's own.
+    head: layer and head whose weight on the token before is told. stretch: other angles than the model's own.
     progress: is called with the share that is done.
     """
     length = rows.shape[1] - 1
     reader = longer(model, length)
-    edits = {} if theta is None else stretched(model.config, length, theta)
+    edits = {} if stretch is None else stretched(model, length, stretch)
     losses, first = [], None
     for n, row in enumerate(rows):
         progress(n / len(rows))

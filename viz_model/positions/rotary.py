@@ -11,14 +11,15 @@ from torch import Tensor
 
 from viz_model.errors import VizError
 from viz_model.model.trace import Trace
-from viz_model.transformer.positions import rotary_angles
 
 
 @dataclass(frozen=True, eq=False)
 class RotaryPairs:
     """A query and a key of one head before their rotation, in pairs: (D/2,2) each, float64.
 
-    numbers: which two of the D numbers each pair has, (D/2,2). frequencies: θ, radians a position, (D/2,).
+    numbers: which two of the D numbers each pair has, (D/2,2). frequencies: θ, radians a position, (D/2,); 0 for the
+    last pairs of a model that turns a part of its numbers only. What the model multiplies turned numbers with besides
+    (YaRN) is in query and key.
     query_position, key_position: where they stand. scale: what the product is multiplied with.
     computed: the scaled score of the pass.
     """
@@ -34,7 +35,7 @@ class RotaryPairs:
 
     @property
     def wavelengths(self) -> Tensor:
-        """Positions until a pair has turned once, 2π/θ: (D/2,)."""
+        """Positions until a pair has turned once, 2π/θ: (D/2,); infinite for one that does not turn."""
         return 2 * torch.pi / self.frequencies
 
 
@@ -47,27 +48,36 @@ def pair_numbers(width: int, pairs: str) -> Tensor:
 @torch.inference_mode()
 def rotary_pairs(trace: Trace, layer: int, head: int, query: int, key: int) -> RotaryPairs:
     """Token `query`'s query and token `key`'s key. Raises VizError for a model that turns nothing."""
-    config = trace.config
+    config, equation = trace.config, trace.equation(layer)
     if config.position != "rotary":
         raise VizError(
             f"This model has {config.position} positions, so nothing rotates. Choose a model with rotary positions."
         )
-    if config.rotary_pairs is None:
+    if not equation.turns:
+        raise VizError(f"Layer {layer} of this model rotates nothing. Choose another layer.")
+    if equation.rotation is None:
         raise VizError(
-            "This model rotates only some of its numbers, or scales the angles, so its pairs cannot be shown here. The "
-            "page Inside a head shows its rotated queries and keys."
+            "This model rotates queries and keys in a way of its own, so their pairs cannot be shown here. The page "
+            "Inside a head shows its rotated queries and keys."
         )
-    part = trace.part
-    name = config.attention_name(part, layer)
-    numbers = pair_numbers(config.d_head, config.rotary_pairs)
+    if equation.rotation.until is not None and trace.length > equation.rotation.until:
+        raise VizError(
+            f"This model rotates texts of more than {equation.rotation.until:,} tokens by other angles, which are not "
+            "known here. Type a shorter text."
+        )
+    rotation, name = equation.rotation, config.attention_name(trace.part, layer)
+    turning = 2 * len(rotation.frequencies)
+    numbers = torch.cat((pair_numbers(turning, rotation.pairs), torch.arange(turning, config.d_head).view(-1, 2)))
+    theta = torch.cat((rotation.theta, torch.zeros(len(numbers) - len(rotation.frequencies), dtype=torch.float64)))
+    factor = torch.where(theta > 0, rotation.scale, 1.0)[:, None]
     return RotaryPairs(
-        query=trace[f"{name}.q_pre"][head, query].double()[numbers],
-        key=trace[f"{name}.k_pre"][config.kv_head(head), key].double()[numbers],
+        query=trace[f"{name}.q_pre"][head, query].double()[numbers] * factor,
+        key=trace[f"{name}.k_pre"][config.kv_head(head), key].double()[numbers] * factor,
         numbers=numbers,
-        frequencies=rotary_angles(torch.tensor(1), config.d_head, config.rotary_base),
+        frequencies=theta,
         query_position=query,
         key_position=key,
-        scale=trace.equation(layer).scale,
+        scale=equation.scale,
         computed=trace.scores(layer, head)[query, key].item(),
     )
 

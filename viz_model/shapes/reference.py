@@ -12,6 +12,8 @@ import torch
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.shapes.nodes import local_name, sizes
+from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
+from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.hooks import capture
 
 GROUPS = ("Into the stream", "Attention", "Feed-forward", "Out of the stream")
@@ -50,12 +52,12 @@ CONTRACT = {
     "final_norm": (3, "final norm", _STREAM, r"\hat{x} = \mathrm{norm}(x)"),
     "logits": (3, "logits of the last position", ("B", "V"), r"\hat{x}_{T-1}\,E^{\top}"),
 }
-ROTATED = {
-    "q": r"Q = R_i\,(\hat{x}\,W_{Q})",
-    "k": r"K = R_j\,(\hat{x}\,W_{K})",
-}  # where the sites before rotation exist
-ACROSS = {"k": r"K = y\,W_{K}", "v": r"V = y\,W_{V}"}  # y: the encoder output
-GATED = {"ffn.hidden": r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1"}
+# Of the letters W and R: how queries, keys and values come of what is read, see `Equation`.
+PROJECTIONS = {
+    "q": ("Q", "W_{Q}", "R_i"),
+    "k": ("K", "W_{K}", "R_j"),
+    "v": ("V", "W_{V}", ""),
+}
 POST_NORM = {  # the norm is part of the stream, and each half reads the stream itself
     "norm1": r"x = \mathrm{norm}_1(x + \mathrm{out})",
     "norm_cross": r"x = \mathrm{norm}_\times(x + \mathrm{out})",
@@ -146,18 +148,47 @@ def _formula(trace: Trace, layer: int, local: str, found: dict, *, across: bool)
         return _scores(trace, layer) if local == "scores" else _weights(trace, layer, found)
     if local == "logits":
         return _logits(config)
+    block, has_norm = config.block_name(trace.part, layer), config.norm_place != "post"
+    if local.removesuffix("_pre") in PROJECTIONS:
+        has_norm = has_norm and f"{block}.{'norm_cross' if across else 'norm1'}" in found
+        return _projection(trace.equation(layer), local, found, across=across, read=r"\hat{x}" if has_norm else "x")
     formula = CONTRACT[local][3]
-    if local in ROTATED and any(site.endswith(f".{local}_pre") for site in found):
-        formula = ROTATED[local]
-    elif across and local in ACROSS:
-        formula = ACROSS[local]
-    elif local in GATED and config.is_gated:
-        formula = GATED[local]
+    if local == "ffn.hidden":
+        beside = f"{block}.resid_mid" not in found  # it runs beside attention, and reads what that reads
+        has_norm = has_norm and f"{block}.{'norm1' if beside else 'norm2'}" in found
+        formula = _feed_forward(config)
     elif local in POST_NORM and config.norm_place == "post":
         formula = POST_NORM[local]
     elif local in SUMS:
-        formula = _sum(config.block_name(trace.part, layer), local, found)
-    return formula.replace(r"\hat{x}", "x") if config.norm_place == "post" else formula
+        formula = _sum(block, local, found)
+    return formula if has_norm else formula.replace(r"\hat{x}", "x")
+
+
+def _projection(equation: Equation, local: str, found: dict, *, across: bool, read: str) -> str:
+    """Queries, keys or values, or what they are before their rotation."""
+    letter = local[0]
+    name, matrix, turn = PROJECTIONS[letter]
+    made = {"q": equation.query, "k": equation.key, "v": equation.value}[letter]
+    read = "y" if across and letter != "q" else read  # y: the encoder output
+    formula = {
+        LINEAR: rf"{read}\,{matrix}",
+        NORMED: rf"\mathrm{{norm}}_{name}({read}\,{matrix})",
+        OTHER: rf"f_{name}({read})",
+    }[made]
+    if letter == "q" and made != OTHER and equation.query_factor != 1:
+        formula = rf"{equation.query_factor:.4g}\,{formula}"
+    if local.endswith("_pre"):
+        return formula
+    if made != OTHER and letter != "v" and equation.turns:
+        return rf"{name} = {turn}\,({formula})" if made == LINEAR else rf"{name} = {turn}\,{formula}"
+    return f"{name} = {formula}"
+
+
+def _feed_forward(config: ModelFacts) -> str:
+    """What this model's feed-forward half has before its last matrix."""
+    if config.activation is None:
+        return r"f(\hat{x})"
+    return r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1" if config.is_gated else CONTRACT["ffn.hidden"][3]
 
 
 def _scores(trace: Trace, layer: int) -> str:

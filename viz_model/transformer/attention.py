@@ -13,6 +13,9 @@ from torch.nn import functional as F
 
 from viz_model.errors import MaskError
 from viz_model.transformer.hooks import site, wanted
+from viz_model.transformer.positions import Rotation
+
+LINEAR, NORMED, OTHER = "linear", "normed", "other"
 
 
 @dataclass(frozen=True)
@@ -20,10 +23,25 @@ class Equation:
     """What of the equation is the same for all heads of an attention.
 
     scale: what QKᵀ is multiplied with. softcap: where there is one, the scores s become softcap·tanh(s/softcap).
+    query, key, value: how they come of what is read (before they are turned by their position): a matrix product
+    (`LINEAR`), one with a norm behind it (`NORMED`), or in another way of the model's own (`OTHER`). query_factor:
+    what queries are multiplied with besides (OPT scales them, and not the products). rotation: how
+    queries and keys are turned; None where they are not, or where `turns_otherwise`.
     """
 
     scale: float
     softcap: float | None = None
+    query: str = LINEAR
+    query_factor: float = 1.0
+    key: str = LINEAR
+    value: str = LINEAR
+    rotation: Rotation | None = None
+    turns_otherwise: bool = False
+
+    @property
+    def turns(self) -> bool:
+        """Whether queries and keys enter the product turned by their position."""
+        return self.rotation is not None or self.turns_otherwise
 
 
 def attend(

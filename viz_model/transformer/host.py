@@ -23,7 +23,9 @@ class Host(Protocol):
     network: the torch module that its parameters are in. value_width: numbers of a value in each head, D in nearly
     all models. source_modules: names of the modules in it that only the source of an encoder-decoder goes through:
     its encoder, and what makes keys and values of cross-attention. head_modules: names of those whose matrices make
-    logits of the final hidden state; none where there are no logits.
+    logits of the final hidden state; none where there are no logits. angles_switch_at: the length up to which its
+    rotation has other angles than beyond it, so that keys of a shorter text are of no use to a longer one; None where
+    angles do not depend on the length.
     """
 
     config: ModelFacts
@@ -31,6 +33,7 @@ class Host(Protocol):
     value_width: int
     source_modules: frozenset[str]
     head_modules: frozenset[str]
+    angles_switch_at: int | None
 
     def __call__(self, ids: Tensor, *, logits: str = "last", padding: Tensor | None = None, **choices) -> Tensor:
         """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V)."""

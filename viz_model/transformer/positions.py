@@ -3,6 +3,8 @@
 Sinusoids: Vaswani et al. 2017, §3.5. Rotary: Su et al. 2021, "RoFormer", §3.2.2 and eq. 34.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -23,12 +25,43 @@ def rotary_angles(positions: Tensor, width: int, base: float) -> Tensor:
     return positions[..., None] * frequencies
 
 
+@dataclass(frozen=True)
+class Rotation:
+    """How an attention turns its queries and keys by their position.
+
+    frequencies: θ of each pair, radians a position. pairs: "halves" or "neighbours", see `rotate`. scale: what the
+    turned numbers are multiplied with besides (YaRN, Peng et al. 2023, §3.4). Where there are fewer than D/2 pairs,
+    only the first numbers of a head turn, and the others stay (GPT-J, GPT-NeoX). until: the longest text that is turned
+    so; a longer one is turned by other frequencies (Phi-3). None: any.
+    """
+
+    frequencies: tuple[float, ...]
+    pairs: str
+    scale: float = 1.0
+    until: int | None = None
+
+    @property
+    def theta(self) -> Tensor:
+        """The frequencies, float64."""
+        return torch.tensor(self.frequencies, dtype=torch.float64)
+
+    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x (…,T,D) at positions (T,), as they enter the product."""
+        turning = 2 * len(self.frequencies)
+        turned = rotate(x[..., :turning], positions[:, None] * self.theta, self.pairs) * self.scale
+        return torch.cat((turned, x[..., turning:]), -1)
+
+
 def rotate(x: Tensor, angles: Tensor, pairs: str) -> Tensor:
     """Turn each pair of numbers of a head by its angle.
 
     x (B,H,T,D), angles (T,D/2) or (B,1,T,D/2); `pairs` is "halves" (i with i + D/2) or "neighbours"
-    (2i with 2i + 1). Lengths are unchanged, and q·k afterwards depends on the distance alone.
+    (2i with 2i + 1). Lengths are unchanged, and q·k afterwards depends on the distance alone. Of angles for fewer
+    than D/2 pairs, the numbers behind these pairs stay as they are.
     """
+    turning = 2 * angles.shape[-1]
+    if turning < x.shape[-1]:
+        return torch.cat((rotate(x[..., :turning], angles, pairs), x[..., turning:]), -1)
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     if pairs == "halves":
         first, second = x.chunk(2, -1)

@@ -2,12 +2,14 @@
 
 from typing import Self
 
+import torch
 from torch import Tensor, nn
 
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.host import ToLogits
+from viz_model.transformer.positions import Rotation, rotary_angles
 from viz_model.transformer.sharing import sharing_copy
 from viz_model.transformer.stack import Stack
 
@@ -16,6 +18,7 @@ class SkeletonHost(ToLogits):
     """What our own Transformers, of one stack or of two, have in common; they have `tokens`, perhaps `unembedding`."""
 
     source_modules: frozenset[str] = frozenset()
+    angles_switch_at = None
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """(…,C) -> logits (…,V)."""
@@ -24,7 +27,11 @@ class SkeletonHost(ToLogits):
 
     def equation(self, attention: str) -> Equation:
         """What `attend` was told at this attention, such as "blocks.2.attn"."""
-        return Equation(self.config.d_head**-0.5)
+        config, rotation = self.config, None
+        if config.position == "rotary" and not attention.endswith(".cross"):
+            theta = rotary_angles(torch.tensor(1), config.d_head, config.rotary_base)
+            rotation = Rotation(tuple(theta.tolist()), config.rotary_pairs)
+        return Equation(config.d_head**-0.5, rotation=rotation)
 
     @property
     def network(self) -> nn.Module:

@@ -66,9 +66,11 @@ def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> Fitting
     )
 
 
-def fitting(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> tuple[str, vm.Model, str]:
-    """Name, model and `instead` as `drawn` has them; the prompt need not fit."""
-    if fits(view.model.config):
+def fitting(
+    view: View, fits: Callable[[ModelFacts], bool], needs: str, *, reads_text: bool = False
+) -> tuple[str, vm.Model, str]:
+    """Name, model and `instead` as `drawn` has them; the prompt need not fit. reads_text: it must have a tokenizer."""
+    if fits(view.model.config) and (view.model.tokenizer is not None or not reads_text):
         return view.name, view.model, ""
     here = [entry for entry in vm.catalogue() if entry.folder and entry.has_tokenizer]
     name = next((entry.name for entry in here if fits(entry.config)), None)

@@ -11,8 +11,8 @@ from tests.support.small_models import CONTEXT, random_ids, randomise, small_mod
 from viz_model.positions.beyond_trained_length import (
     DIVIDED,
     LARGER_BASE,
+    Stretch,
     binned,
-    frequencies,
     longer,
     previous_token_head,
     read,
@@ -54,8 +54,7 @@ def ours() -> vm.Model:
 @pytest.mark.parametrize("way", ROPE)
 def test_losses_and_weights_past_the_trained_length_are_those_of_transformers(way):
     """Divided positions are its rope_type "linear"; the larger base is its rope_theta."""
-    theta = None if way is None else frequencies(ours().config, way, FACTOR)
-    found = read(ours(), ROWS, (1, 2), theta)
+    found = read(ours(), ROWS, (1, 2), None if way is None else Stretch(way, FACTOR))
     with torch.inference_mode():
         expected = theirs(way)(ROWS[:, :-1], output_attentions=True)
     logits = expected.logits.double().numpy()
@@ -71,8 +70,8 @@ def test_losses_and_weights_past_the_trained_length_are_those_of_transformers(wa
 
 
 def test_the_larger_base_divides_the_slowest_pair_and_leaves_the_fastest():
-    config = ours().config
-    own, larger = frequencies(config), frequencies(config, LARGER_BASE, FACTOR)
+    rotation = ours().transformer.equation("blocks.0.attn").rotation
+    own, larger = rotation.theta, Stretch(LARGER_BASE, FACTOR).of(rotation)
     np.testing.assert_allclose(own, [BASE ** (-2 * pair / WIDTH) for pair in range(3)])
     assert larger[0] == own[0]
     assert larger[-1].item() == pytest.approx(own[-1].item() / FACTOR)
@@ -102,14 +101,14 @@ def test_sinusoids_go_on_and_learned_rows_do_not():
     with pytest.raises(vm.VizError, match=f"Position {CONTEXT} has no row: small learned only rows 0 to {CONTEXT - 1}"):
         longer(vm.Model("small", small_model()), LENGTH)
     with pytest.raises(vm.VizError, match="rotary pairs are known"):
-        stretched(model.config, LENGTH, torch.ones(3))
+        stretched(model, LENGTH, Stretch(DIVIDED, FACTOR))
 
 
 def test_a_model_of_the_library_reads_on_too(tmp_path):
     theirs().save_pretrained(tmp_path)
     model = vm.load(tmp_path)
-    for theta in (None, frequencies(model.config, DIVIDED, FACTOR)):
-        found, expected = read(model, ROWS, (0, 3), theta), read(ours(), ROWS, (0, 3), theta)
+    for stretch in (None, Stretch(DIVIDED, FACTOR)):
+        found, expected = read(model, ROWS, (0, 3), stretch), read(ours(), ROWS, (0, 3), stretch)
         torch.testing.assert_close(found.losses, expected.losses, atol=2e-4, rtol=0)
         torch.testing.assert_close(found.far, expected.far, atol=1e-5, rtol=0)
     assert model.config.context_length == CONTEXT

@@ -1,0 +1,244 @@
+"""How an attention makes its queries, keys and values of what it reads, and how it turns them by their position.
+
+Found in the first pass, by what the modules before the product gave; what fits nothing is said to be the model's own.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from viz_model.hub.host import HubTransformer
+from viz_model.hub.interface import AttentionCall
+from viz_model.hub.recording import Event, first_event
+from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
+from viz_model.transformer.hooks import site
+from viz_model.transformer.positions import Rotation, rotary_angles
+
+EXACT = 1e-4
+PAIRS = ("halves", "neighbours")
+
+
+@dataclass(frozen=True)
+class HeadAxes:
+    """How the numbers of some heads lie in what a module gives: `take` them as (B,heads,T,D), `put` them back."""
+
+    take: Callable[[Tensor], Tensor]
+    put: Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """What a module gave that became the queries, keys or values (B,heads,T,D) of a product.
+
+    factor: what it was multiplied with. turned: whether it was turned by its position, too.
+    """
+
+    event: Event
+    axes: HeadAxes
+    factor: float
+    turned: bool
+
+    @property
+    def before(self) -> Tensor:
+        return self.axes.take(self.event.tensor)
+
+
+def install(
+    name: str,
+    events: Sequence[Event],
+    call: AttentionCall,
+    read: Tensor,
+    thetas: Sequence[Tensor],
+    until: int | None = None,
+) -> Equation:
+    """Offer q_pre and k_pre of an attention, where it turns what a module gave; gives its equation.
+
+    events: those of its block before the product. read: what its queries are made of (B,T,C). thetas: frequencies that
+    a rotation of this model may have, in texts of up to `until` tokens.
+    """
+    found = {letter: _projection(events, letter, call) for letter in "qkv"}
+    for letter in "qk":
+        if found[letter] is not None and found[letter].turned:
+            _offer(f"{name}.{letter}_pre", found[letter])
+    source = None if name.endswith(".cross") else read  # keys and values of cross-attention are made of another text
+    rotation = _rotation(found, call, thetas, until)
+    return replace(
+        call.equation,
+        query=_made(events, found["q"], read),
+        query_factor=1.0 if found["q"] is None or found["q"].turned else _factor(found["q"]),
+        key=_made(events, found["k"], source),
+        value=_made(events, found["v"], source),
+        rotation=rotation,
+        turns_otherwise=rotation is None and any(one is not None and one.turned for one in found.values()),
+    )
+
+
+def facts(host: HubTransformer) -> dict:
+    """Whether positions enter by a rotation, its base, and how its pairs lie, where all layers turn in a known way."""
+    said, turning = _said(host), [equation for equation in host.equations.values() if equation.turns]
+    if not turning and not said.get("rope_parameters") and "rotary_dim" not in said:
+        return {"position": "none"}
+    base = (said.get("rope_parameters") or {}).get("rope_theta")
+    known = turning and all(equation.rotation for equation in turning)
+    return {
+        "position": "rotary",
+        "rotary_base": base if isinstance(base, int | float) else None,
+        "rotary_pairs": turning[0].rotation.pairs if known else None,
+    }
+
+
+def possible_thetas(host: HubTransformer, width: int) -> list[Tensor]:
+    """Frequencies by the base that the config says, and those that the model keeps itself: (pairs,) each, float64."""
+    said = _said(host)
+    rope = said.get("rope_parameters") or {}
+    base = rope.get("rope_theta", 10000.0)
+    share = rope.get("partial_rotary_factor", said.get("partial_rotary_factor", 1.0))
+    turning = {width, int(width * share) if isinstance(share, int | float) else width, said.get("rotary_dim") or width}
+    found = []
+    if isinstance(base, int | float):
+        found += [rotary_angles(torch.tensor(1), n, base) for n in sorted(turning, reverse=True) if n % 2 == 0]
+    kept = (buffer for name, buffer in host.model.named_buffers() if name.endswith("inv_freq"))
+    return found + [buffer.double() for buffer in kept if buffer.dim() == 1 and 2 * len(buffer) <= width]
+
+
+def angles_switch_at(host: HubTransformer) -> int | None:
+    """The length up to which a model turns by other angles than beyond it (Phi-3's longrope); None for one that does
+    not change them."""
+    said = _said(host)
+    rope = said.get("rope_parameters") or {}
+    if rope.get("rope_type", rope.get("type")) != "longrope":
+        return None
+    length = rope.get("original_max_position_embeddings", said.get("original_max_position_embeddings"))
+    return length if isinstance(length, int) else None
+
+
+def _said(host: HubTransformer) -> dict:
+    return host.model.config.get_text_config().to_dict()
+
+
+def _projection(events: Sequence[Event], letter: str, call: AttentionCall) -> Projection | None:
+    """The last module that gave them, but for a factor and a turn.
+
+    Rotation by position 0 is none, and no rotation changes a length. So what is a multiple of the query at position 0,
+    and of its lengths everywhere, but not at position 1, is the query before its rotation.
+    """
+    there = {"q": call.query, "k": call.key, "v": call.value}[letter]
+    for event, axes in _candidates(events, letter, call):
+        before = axes.take(event.tensor)
+        if before.shape != there.shape:
+            continue
+        first, near = before[:, :, 0], {"atol": EXACT, "rtol": EXACT}
+        factor = ((first * there[:, :, 0]).sum() / (first * first).sum()).item()
+        if not factor > 0 or not torch.allclose(factor * first, there[:, :, 0], **near):
+            continue
+        if torch.allclose(factor * before, there, **near):
+            return Projection(event, axes, factor, turned=False)
+        if letter != "v" and torch.allclose(factor * before.norm(dim=-1), there.norm(dim=-1), **near):
+            return Projection(event, axes, factor, turned=True)
+    return None
+
+
+def _factor(found: Projection) -> float:
+    """1 where it is nothing but rounding."""
+    return 1.0 if abs(found.factor - 1) < EXACT else found.factor
+
+
+def _rotation(found: dict, call: AttentionCall, thetas: Sequence[Tensor], until: int | None) -> Rotation | None:
+    """The one that makes both queries and keys what they are in the product, if one of them does."""
+    query, key = found["q"], found["k"]
+    if query is None or key is None or not (query.turned and key.turned):
+        return None
+    positions = torch.arange(call.query.shape[-2])
+    for theta in thetas:
+        for pairs in PAIRS:
+            rotation = Rotation(tuple(theta.tolist()), pairs, _factor(query), until)
+            turned = (rotation.turn(one.before, positions) for one in (query, key))
+            if all(
+                torch.allclose(mine, there, atol=EXACT, rtol=EXACT)
+                for mine, there in zip(turned, (call.query, call.key), strict=True)
+            ):
+                return rotation
+    return None
+
+
+def _made(events: Sequence[Event], found: Projection | None, read: Tensor | None) -> str:
+    """`LINEAR` or `NORMED` where it is a product with what is read (None: whatever it is), or the norm of one."""
+    if found is None:
+        return OTHER
+    event, made = found.event, LINEAR
+    if event.is_norm:
+        entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
+        made = NORMED
+        event = first_event(events, lambda other: other.is_product and _holds(other.tensor, entered.tensor))
+    if event is None or not event.is_product:
+        return OTHER
+    entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
+    same = read is None or (entered.tensor.shape == read.shape and torch.equal(entered.tensor, read))
+    return made if same else OTHER
+
+
+def _holds(made: Tensor, entered: Tensor) -> bool:
+    """Whether both are the same numbers, heads put apart (B,T,H·D) -> (B,T,H,D) or (B,H,T,D), or not."""
+    if made.numel() != entered.numel():
+        return False
+    shapes = (entered, entered.transpose(1, 2)) if entered.dim() == 4 else (entered,)
+    return any(torch.equal(made, one.reshape(made.shape)) for one in shapes)
+
+
+def _candidates(events: Sequence[Event], letter: str, call: AttentionCall) -> Iterator[tuple[Event, HeadAxes]]:
+    """Every way to read H (or G) heads of D numbers out of what a module before the product gave, the last first."""
+    (heads, _, width), groups = call.query.shape[1:], call.key.shape[1]
+    own, length, of_head = {"q": call.query, "k": call.key, "v": call.value}[letter].shape[1:]
+    start = {"q": 0, "k": heads * width, "v": (heads + groups) * width}[letter]
+    whole = (heads + groups) * width + groups * call.value.shape[-1]
+    for event in reversed(events):
+        shape = event.tensor.shape[1:]
+        if event.kind != "out" or event.key != 0:
+            continue
+        if shape == (own, length, of_head):
+            yield event, HeadAxes(lambda x: x, lambda x, new: new)
+        if shape == (length, own, of_head):
+            yield event, HeadAxes(lambda x: x.transpose(1, 2), lambda x, new: new.transpose(1, 2))
+        if shape == (length, own * of_head):
+            yield event, _slice(own, of_head, 0)
+        if shape == (length, whole):
+            yield event, _slice(own, of_head, start)
+            if heads == groups and of_head == width:
+                yield event, _interleaved(heads, width, "qkv".index(letter) * width)
+
+
+def _slice(heads: int, width: int, start: int) -> HeadAxes:
+    """Heads side by side, from a place on: (B,T,…) -> (B,heads,T,D)."""
+    end = start + heads * width
+
+    def put(x: Tensor, new: Tensor) -> Tensor:
+        return torch.cat((x[..., :start], new.transpose(1, 2).flatten(-2), x[..., end:]), -1)
+
+    return HeadAxes(lambda x: x[..., start:end].unflatten(-1, (heads, width)).transpose(1, 2), put)
+
+
+def _interleaved(heads: int, width: int, start: int) -> HeadAxes:
+    """Query, key and value of each head side by side (GPT-NeoX): (B,T,H·3D) -> (B,H,T,D)."""
+
+    def by_head(x: Tensor) -> Tensor:
+        return x.unflatten(-1, (heads, 3 * width))
+
+    def put(x: Tensor, new: Tensor) -> Tensor:
+        parts = by_head(x)
+        after = parts[..., start + width :]
+        return torch.cat((parts[..., :start], new.transpose(1, 2), after), -1).flatten(-2)
+
+    return HeadAxes(lambda x: by_head(x)[..., start : start + width].transpose(1, 2), put)
+
+
+def _offer(name: str, found: Projection) -> None:
+    axes = found.axes
+
+    def hook(module, arguments, result):
+        before = axes.take(result)
+        changed = site(name, before)
+        return result if changed is before else axes.put(result, changed)
+
+    found.event.module.register_forward_hook(hook)
