@@ -12,7 +12,7 @@ from viz_ui.frame.address import note_widgets_drawn
 from viz_ui.frame.passes import shown_pass
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import labels
+from viz_ui.look.text import labels, number
 
 NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
 MORE = 10
@@ -39,12 +39,13 @@ def draw() -> None:
             "decoder in the sidebar."
         )
         return
+    warning = st.empty()  # filled when the steps are there
     read = "source" if view.model.has_source else "prompt"
+    rests = view.part == "encoder"
+    source = " The encoder runs in the first step only, so the pictures show cross-attention." if rests else ""
     st.markdown(
         f"**How does a model write?** It reads the {read} once and keeps the keys and values in the cache. Then it "
-        "adds one token in each step. Press play, or click a candidate to go on with that token."
-        + " The encoder runs in the first step only, so the pictures show cross-attention."
-        * (view.part == "encoder"),
+        f"adds one token in each step. Press play, or click a candidate to go on with that token.{source}",
         help=explained("KV cache", "prefill", "logit", "softmax"),
     )
     row, choices = draw_choices(view)
@@ -59,6 +60,13 @@ def draw() -> None:
     draw_button(row, view, run, wanted)
     if run.problem:
         st.info(run.problem, icon=":material/edit:")
+    if differing := [step for step in run.steps if step.differs]:
+        warning.warning(
+            f"**With the cache this model writes something else than without it.** At step {differing[0].number} the "
+            f"logits differ by {number(differing[0].largest_difference, 2)}, and rounding does not explain that. Trust "
+            "the logits without the cache: what this model computes for a token depends on the tokens after it.",
+            icon=":material/warning:",
+        )
     if run.steps:
         draw_steps(view, run, choices)
     if not run.is_done(wanted):  # what there is was drawn before more is made: a picture that waits turns pale

@@ -7,15 +7,15 @@ import numpy as np
 
 import viz_model as vm
 from viz_model.heads.measures import value_weighted
+from viz_model.model.formula import AttentionFormula
 
 
 @dataclass(frozen=True)
 class HeadQuantity:
-    """One choice of the switch: its name, what it is in words, formula, colour role and scale."""
+    """One choice of the switch: its name, what it is in words, colour role and scale."""
 
     name: str
     words: str
-    formula: str
     role: str
     scale: Literal["sequential", "diverging"]
     masked: bool  # whether cells outside the mask are hatched
@@ -32,26 +32,37 @@ RAW, SCORES, MASKED, WEIGHTS, CARRIED = (
 DRAWN = {
     drawn.name: drawn
     for drawn in (
-        HeadQuantity(RAW, "the product of each query with each key", "QKᵀ", "scores", "diverging", masked=False),
+        HeadQuantity(RAW, "the product of each query with each key", "scores", "diverging", masked=False),
         HeadQuantity(
-            SCORES, "the raw scores, times the scale of this model", "QKᵀ/√D", "scores", "diverging", masked=False
+            SCORES, "the raw scores, times the scale of this model", "scores", "diverging", masked=False
         ),
         HeadQuantity(
-            MASKED, "what goes into softmax; masked cells are −∞", "QKᵀ/√D + M", "scores", "diverging", masked=True
+            MASKED, "what goes into softmax; masked cells are −∞", "scores", "diverging", masked=True
         ),
         HeadQuantity(
-            WEIGHTS, "the softmax of each row", "A = softmax(QKᵀ/√D + M)", "weights", "sequential", masked=True
+            WEIGHTS, "the softmax of each row", "weights", "sequential", masked=True
         ),
         HeadQuantity(
             CARRIED,
             "how long the weighted value vector is",
-            "‖a·v‖, the weight times the length of the value vector",
             "value",
             "sequential",
             masked=True,
         ),
     )
 }
+
+
+def formula(trace: vm.Trace, name: str, layer: int) -> str:
+    """What is drawn, in the equation of this layer."""
+    written = AttentionFormula.of(trace, layer)
+    return {
+        RAW: "QKᵀ",
+        SCORES: written.scores,
+        MASKED: written.masked,
+        WEIGHTS: f"A = {written.weights}",
+        CARRIED: "‖a·v‖, the weight times the length of the value vector",
+    }[name]
 
 
 def values(trace: vm.Trace, name: str, layer: int, head: int) -> np.ndarray:

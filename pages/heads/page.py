@@ -184,7 +184,7 @@ def draw_head(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Sh
         values,
         view.labels,
         view.key_labels,
-        caption=f"{drawn.formula}   (T, S) = {values.shape}",
+        caption=f"{head_values.formula(view.trace, drawn.name, view.layer)}   (T, S) = {values.shape}",
         role=drawn.role,
         scale=drawn.scale,
         allowed=allowed if drawn.masked else None,

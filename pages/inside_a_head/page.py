@@ -3,11 +3,12 @@
 import numpy as np
 import streamlit as st
 
+from viz_model.model.formula import AttentionFormula
 from viz_model.transformer.attention import softmax_input
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.view import View, current_view
-from viz_ui.look.formulas import ATTENTION, coloured
+from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 from viz_ui.parts.arithmetic import draw_arithmetic
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
@@ -23,7 +24,7 @@ def draw() -> None:
         f"{view.query} is framed in each of them. Click any cell to follow another query.{two_texts}",
         help=explained("value", "score", "softmax", "weight"),
     )
-    st.latex(coloured(ATTENTION))
+    st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
     draw_steps(choose_shown(view))
     draw_sources(view)
     st.subheader(f"Query {view.query} and key {view.key}, step by step")
@@ -41,9 +42,10 @@ def draw_steps(shown: Shown) -> None:
     first = [matrices["q"], Symbol("·"), matrices["k"]]
     if "q_pre" in matrices:  # each as projected, then turned by its position
         first = [matrices["q_pre"], Symbol("R →"), *first[:2], matrices["k_pre"], Symbol("R →"), first[2]]
+    scaling = AttentionFormula.of(view.trace, view.layer).scaling
     panels(
         [
-            *first, Symbol("ᵀ ="), matrices["raw"], Symbol(scale_words(view)), matrices["scores"],
+            *first, Symbol("ᵀ ="), matrices["raw"], Symbol(scaling), matrices["scores"],
             *between(view, matrices), Symbol("+ M"), matrices["masked"],
             Symbol("softmax"), matrices["weights"], Symbol("·"), matrices["v"], Symbol("="), matrices["mixed"],
         ],
@@ -65,19 +67,13 @@ def between(view: View, matrices: dict[str, Matrix]) -> list:
     return [item for name in words if name in matrices for item in (Symbol(words[name]), matrices[name])]
 
 
-def scale_words(view: View) -> str:
-    """ "÷ √D", or what this model multiplies with instead."""
-    scale = view.trace.equation(view.layer).scale
-    return "÷ √D" if np.isclose(scale, view.trace.config.d_head**-0.5) else f"× {scale:.4g}"
-
-
 def head_matrices(view: View) -> dict[str, Matrix]:
     """The matrices of a head under their names: eight, and those that only some models have."""
     trace, layer, head = view.trace, view.layer, view.head
     group, equation = trace.config.kv_head(head), trace.equation(layer)
     raw, weights = trace.raw(layer, head).numpy(), trace.weights(layer, head).numpy()
     allowed, entering = trace.mask(layer).numpy(), trace.softmax_input(layer, head).numpy()
-    scaled, bias = "QKᵀ/√D" if scale_words(view) == "÷ √D" else f"QKᵀ {scale_words(view)}", trace.bias(layer, head)
+    formula, bias = AttentionFormula.of(trace, layer), trace.bias(layer, head)
     plain_scores = equation.softcap is None and bias is None
     of_raw = {"same_as": "raw", "factor": equation.scale}
     items = [
@@ -86,7 +82,7 @@ def head_matrices(view: View) -> dict[str, Matrix]:
         features(view, "k", shared("K, keys", view), "key", trace.k(layer)[group], "S", rows_are_keys=True),
         features(view, "v", shared("V, values", view), "value", trace.v(layer)[group], "S", rows_are_keys=True),
         square(view, "raw", "QKᵀ", raw),
-        square(view, "scores", scaled, None, **of_raw),
+        square(view, "scores", formula.scores, None, **of_raw),
     ]
     if equation.softcap is not None:
         capped = softmax_input(trace.scores(layer, head), None, equation.softcap)
@@ -95,7 +91,7 @@ def head_matrices(view: View) -> dict[str, Matrix]:
         items.append(square(view, "biased", "scores + bias", entering))
     masked = of_raw if plain_scores else {"values": np.where(allowed, entering, -np.inf)}
     items += [
-        square(view, "masked", f"{scaled} + M" if plain_scores else "scores + M", **masked, allowed=allowed),
+        square(view, "masked", formula.masked if plain_scores else "scores + M", **masked, allowed=allowed),
         square(view, "weights", "A = softmax", weights, role="weights", scale="sequential", allowed=allowed),
         features(view, "mixed", "A·V, mixed values", "stream", trace.mixed(layer)[head], "T", rows_are_queries=True),
     ]

@@ -8,6 +8,7 @@ import streamlit as st
 from pages.masks.sides import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
 from pages.masks.token_change import draw_token_change
 from viz_model.heads.comparison import query_entropy
+from viz_model.model.formula import AttentionFormula
 from viz_ui.components.mask_editor import mask_editor
 from viz_ui.components.panels import Bars, Matrix, Symbol, panels
 from viz_ui.frame.address import bring_sidebar_along, choose_cell
@@ -26,7 +27,7 @@ def draw() -> None:
     st.title("Masks")
     st.markdown(
         "**What does a mask change?** The model runs once under mask A and once under mask B: "
-        + coloured(r"$\mathrm{weights} = \mathrm{softmax}(Q K^{\top}\!/\sqrt{D} + M)$")
+        + coloured(f"$A = {AttentionFormula.of(view.trace, view.layer).latex_weights}$")
         + ". M is 0 in open cells and −∞ in closed ones.",
         help=explained("weight", "softmax", "score"),
     )

@@ -7,7 +7,7 @@ import streamlit as st
 
 import viz_model as vm
 from pages.masks.sides import SIDES, Side, chosen_side, masked_trace
-from viz_model.heads.comparison import likely_tokens, predicts, single_token, stream_change, with_token
+from viz_model.heads.comparison import ROUNDING, likely_tokens, predicts, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose, choose_cell, clamp
 from viz_ui.frame.view import View
@@ -135,6 +135,12 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
     before = change[:, :position]
     if not before.any():
         return head + f"Nothing before position {position} changed: the largest difference there is **0 exactly**."
+    if before.max() < ROUNDING:
+        return head + (
+            f"Nothing before position {position} changed but by rounding, by **{number(before.max())}** of a vector's "
+            "length at most: this model computes several tokens in one product, and with another token the sums in it "
+            "have another order."
+        )
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())
     return head + (

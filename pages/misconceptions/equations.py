@@ -32,11 +32,17 @@ def draw(view: View) -> None:
         selected=(view.query, view.key),
         on_pick=choose_cell,
     )
-    st.caption(
-        f"Layer {view.layer}, head {view.head}. One function computes softmax(QKᵀ/√D + M) from the captured queries "
-        "and keys, and only the mask M is exchanged. Under the model's own mask it must give the captured weights. The "
-        "equation: Vaswani et al. 2017, eq. 1. GPT and BERT both use it: Radford et al. 2018, §3.1; Devlin et al. "
+    formulas = {result.formula for result in found.values()}
+    papers = (
+        "The equation: Vaswani et al. 2017, eq. 1. GPT and BERT both use it: Radford et al. 2018, §3.1; Devlin et al. "
         "2019, §3."
+        if all(formula.is_plain for formula in formulas)
+        else "Vaswani et al. 2017, eq. 1, has softmax(QKᵀ/√D + M); this model changes it as written."
+    )
+    st.caption(
+        f"Layer {view.layer}, head {view.head}. One function computes "
+        f"{' and '.join(plain(formula.weights) for formula in formulas)} from the captured queries and keys, and only "
+        f"the mask M is exchanged. Under the model's own mask it must give the captured weights. {papers}"
     )
 
 

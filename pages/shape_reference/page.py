@@ -3,11 +3,12 @@
 import pandas as pd
 import streamlit as st
 
+from viz_model.model.formula import AttentionFormula
 from viz_model.shapes import costs
 from viz_model.shapes.reference import GROUPS, Quantity, letters, quantities
 from viz_ui.frame.passes import kept_pass
 from viz_ui.frame.view import View, current_view
-from viz_ui.look.formulas import ATTENTION, coloured
+from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain
 
@@ -51,7 +52,7 @@ def draw() -> None:
         ),
     )
     draw_letters(view)
-    st.latex(coloured(ATTENTION))
+    st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
     rows = rows_of(view)
     for group in GROUPS:
         draw_group(group, [row for row in rows if row.group == group])

@@ -12,6 +12,8 @@ from viz_model.heads.measures import entropy
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 
+ROUNDING = 1e-5  # a change by a smaller share is one that the rounding of float32 makes
+
 
 @dataclass(frozen=True, eq=False)
 class NextTokens:

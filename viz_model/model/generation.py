@@ -18,6 +18,8 @@ from viz_model.transformer.cache import CacheView, KVCache
 from viz_model.transformer.hooks import capture
 from viz_model.transformer.host import Host
 
+ROUNDING = 1e-3  # of the largest logit: far above what rounding makes of it, far below what another equation does
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -71,6 +73,12 @@ class Step:
     def probability(self) -> float:
         """The probability that it was drawn with; 0 for a forced token that was cut."""
         return float(self.sampled.probabilities[self.token_id])
+
+    @property
+    def differs(self) -> bool:
+        """Whether the logits with and without the cache differ by more than rounding; False unless compared."""
+        largest = float(self.sampled.logits.abs().max())
+        return self.largest_difference is not None and self.largest_difference > ROUNDING * max(1.0, largest)
 
     @property
     def is_end(self) -> bool:

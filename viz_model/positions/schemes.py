@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import ConfigError, VizError
+from viz_model.heads.comparison import ROUNDING
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.positions.tables import learned_table
@@ -172,7 +173,7 @@ class SiteChange:
     @property
     def is_rounding(self) -> bool:
         """Whether the change is as small as float32 rounds: under 10⁻⁵ of the site's largest number, but not 0."""
-        return 0 < self.change < 1e-5 * self.size
+        return 0 < self.change < ROUNDING * self.size
 
 
 @torch.inference_mode()

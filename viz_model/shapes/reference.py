@@ -10,6 +10,7 @@ from math import prod
 import torch
 
 from viz_model.model import Model
+from viz_model.model.formula import AttentionFormula
 from viz_model.model.trace import Trace
 from viz_model.shapes.nodes import local_name, sizes
 from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
@@ -193,10 +194,7 @@ def _feed_forward(config: ModelFacts) -> str:
 
 def _scores(trace: Trace, layer: int) -> str:
     """What the products are multiplied with; T5 has no scale, Granite one of its own."""
-    scale = trace.equation(layer).scale
-    if abs(scale * trace.config.d_head**0.5 - 1) < 1e-6:
-        return CONTRACT["scores"][3]
-    return r"Q K^{\top}" if scale == 1 else rf"{scale:.4g}\,Q K^{{\top}}"
+    return AttentionFormula.of(trace, layer).latex_scores
 
 
 def _weights(trace: Trace, layer: int, found: dict) -> str:

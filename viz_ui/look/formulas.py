@@ -8,8 +8,6 @@ from viz_ui.look.colours import ROLES
 
 _ROLE_OF = {"Q": "query", "K": "key", "V": "value", "A": "weights", "S": "scores"}
 
-ATTENTION = r"A = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{D}} + M\right) \qquad \mathrm{mixed} = A V"
-
 
 def coloured(formula: str) -> str:
     """The formula with the letters Q, K, V, S and A in their hues, for the theme of the page."""
