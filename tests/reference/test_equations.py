@@ -16,6 +16,8 @@ from transformers import AutoModelForCausalLM
 import viz_model as vm
 from tests.reference.families import BART, BERT, FAMILIES, LLAMA, T5, _causal, _pair, save_small
 from viz_model.heads.measures import entropy
+from viz_model.misconceptions.equations import through_one_equation
+from viz_model.model.formula import AttentionFormula
 from viz_model.positions.rotary import pair_products, rotary_pairs
 from viz_model.shapes.costs import PassSize, flops_cached, pass_flops
 from viz_model.shapes.reference import quantities
@@ -43,7 +45,7 @@ MODELS = FAMILIES | {
     "Phi-3, longrope": _causal("phi3", LLAMA, original_max_position_embeddings=10, rope_parameters=LONGROPE),
     "T5, gated": _pair("t5", T5, feed_forward_proj="gated-gelu"),
     "M2M100": _pair("m2m_100", BART),
-    "BART, forced": _pair("bart", BART, forced_bos_token_id=7),
+    "BART, forced": _pair("bart", BART),
     "Llama 4": _causal("llama4_text", {**LLAMA, "head_dim": 6}, num_local_experts=3, num_experts_per_tok=1,
                        intermediate_size_mlp=44, interleave_moe_layer_step=1),
 }  # fmt: skip
@@ -63,6 +65,10 @@ def model_of(tmp_path_factory):
     def get(name):
         folder = tmp_path_factory.mktemp("model")
         save_small(MODELS[name], folder)
+        if name == "BART, forced":
+            chosen = transformers.GenerationConfig.from_pretrained(folder)
+            chosen.forced_bos_token_id = 7
+            chosen.save_pretrained(folder)
         return vm.load(folder)
 
     return get
@@ -191,6 +197,35 @@ def test_norms_before_cross_attention_are_found(name, model_of):
 def test_the_stack_of_a_model_taken_out_of_a_larger_one_is_found(model_of):
     config = model_of("Llama 4").config
     assert (config.d_model, config.has_unembedding) == (36, True)
+
+
+# --- the experiment on the equation, and the equation in words ---
+
+WORDS = {
+    "Llama": "softmax(QKᵀ/√D + M)",
+    "Mistral": "softmax(QKᵀ/√D + M)",
+    "Gemma 2": "softmax(3·tanh(0.378·QKᵀ / 3) + M)",
+    "gpt-oss": "softmax(QKᵀ/√D + M | sink)",
+    "Granite": "softmax(0.2·QKᵀ + M)",
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_one_function_gives_the_weights_of_the_pass_under_its_own_mask(name, model_of):
+    trace = model_of(name).trace(IDS)
+    for layer in range(trace.n_layers):
+        found = through_one_equation(trace, layer, 1)
+        assert found.difference < 1e-5
+        assert found.formula.weights == WORDS[name]
+        assert torch.equal(found.allowed[found.own], trace.mask(layer))
+        assert found.formula.is_plain == (WORDS[name] == WORDS["Llama"])
+
+
+def test_a_bias_and_no_scale_are_said(model_of):
+    trace = model_of("T5").trace(IDS[:7], target=IDS)
+    assert AttentionFormula.of(trace, 0).masked == "QKᵀ + bias + M"
+    assert AttentionFormula.of(trace.of("cross"), 0).masked == "QKᵀ + M"
+    assert AttentionFormula.of(trace, 0).latex_weights == r"\mathrm{softmax}\left(Q K^{\top} + b + M\right)"
 
 
 # --- what a pass costs: products written out by hand ---

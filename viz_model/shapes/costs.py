@@ -67,10 +67,11 @@ def matrix_numbers(host: Host) -> MatrixNumbers:
 
 def _multiplied(name: str, module: nn.Module, expert_share: float) -> float:
     """The numbers in a module's own matrices; of experts, (experts,inputs,outputs) or one by one, a token's share."""
-    parameters = module.parameters(recurse=False)
     is_expert = "experts" in name.split(".")[:-1]
     return sum(
-        one.numel() * (expert_share if one.dim() == 3 or is_expert else 1) for one in parameters if one.dim() >= 2
+        one.numel() * (expert_share if one.dim() == 3 or is_expert else 1)
+        for which, one in module.named_parameters(recurse=False)
+        if one.dim() >= 2 and not which.endswith("bias")  # experts have a row of biases each
     )
 
 
