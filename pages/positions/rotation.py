@@ -7,6 +7,7 @@ import viz_model as vm
 from pages.positions.figures import wavelength_figure
 from viz_model.positions.rotary import RotaryPairs, new_angles, pair_products, rotary_pairs
 from viz_model.transformer.facts import ModelFacts
+from viz_model.transformer.positions import rotary_angles
 from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
 from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
 from viz_ui.frame.view import View, current_view, traced
@@ -98,23 +99,36 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
             width=150,
             help="θ of pair p is base^(−2p/D). Llama 3 uses the base 500,000 to read longer texts.",
         )
-        waves = pairs.wavelengths
+        turning = pairs.frequencies > 0
+        waves = pairs.wavelengths[turning]
         length = config.context_length
         new = int(new_angles(pairs.frequencies, length, length - 1, config.mask != "causal").sum())
+        theta, name = _written_theta(pairs, config.rotary_base)
         st.markdown(
-            f"θ = base^(−2p/D) with base {config.rotary_base:,.0f} and D = {config.d_head}. The fastest pair makes one "
+            f"{theta}. The fastest pair makes one "
             f"turn in **{number(waves.min().item(), 3)}** tokens, the slowest in "
             f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first that never occurred in training: "
             f"there **{new} of {len(waves)}** pairs reach a new angle."
         )
     theme = st.context.theme.type or "light"
-    exponents = torch.arange(len(waves), dtype=torch.float64) * 2 / config.d_head
+    exponents = torch.arange(len(waves), dtype=torch.float64) / len(waves)
     figure = wavelength_figure(
         {
-            f"base {config.rotary_base:,.0f}, {shown.model.name}": waves.numpy(),
+            f"{name}, {shown.model.name}": waves.numpy(),
             f"base {base:,}, by formula": (2 * torch.pi * float(base) ** exponents).numpy(),
         },
         trained=config.context_length,
         theme=theme,
     )
     st.plotly_chart(figure, key="wavelengths", theme=None, config={"displayModeBar": False})
+
+
+def _written_theta(pairs: RotaryPairs, base: float | None) -> tuple[str, str]:
+    """How the frequencies come about, and what they are called in a legend; scaled ones are the model's own."""
+    theta = pairs.frequencies[pairs.frequencies > 0]
+    width, whole = 2 * len(theta), 2 * len(pairs.frequencies)
+    part = "" if width == whole else f", and only the first {width} of the {whole} numbers of a head turn"
+    if base is not None and torch.allclose(theta, rotary_angles(torch.tensor(1), width, base), rtol=1e-4, atol=0):
+        letter = "D" if width == whole else "n"
+        return f"θ = base^(−2p/{letter}) with base {base:,.0f} and {letter} = {width}{part}", f"base {base:,.0f}"
+    return f"This model scales its angles θ{part}", "scaled by the model"

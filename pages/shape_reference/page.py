@@ -37,6 +37,7 @@ TITLES = {"inside_a_head": "Inside a head", "flash_attention": "FlashAttention"}
 
 # What stands for more than a sum or a product, and how it is written in a formula.
 OWN_STEPS = {"embed": r"\mathrm{embed}", "head": r"\mathrm{head}", "f": "f("}
+OWN_STEPS |= {f"f_{letter}": f"f_{letter}(" for letter in "QKV"}
 
 
 def draw() -> None:

@@ -96,7 +96,9 @@ export class LargeClock {
     const sizes = `${formatNumber(lengthOf(query), 3)} · ${formatNumber(lengthOf(key), 3)}`;
     this.lines.replaceChildren(
       element("div", "small", "dashed: before the turn"),
-      element("div", "", `θ = ${formatNumber(theta)} rad: one turn in ${formatNumber((2 * Math.PI) / theta)} tokens`),
+      element("div", "", theta
+        ? `θ = ${formatNumber(theta)} rad: one turn in ${formatNumber((2 * Math.PI) / theta)} tokens`
+        : "θ = 0: these two numbers do not turn"),
       turn("q", queryPosition, "query"),
       turn("k", keyPosition, "key"),
       element("div", "weights", `|q| · |k| · cos ${formatNumber((angle * 180) / Math.PI, 3)}° = ${sizes} · `
