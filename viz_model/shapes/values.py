@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from viz_model.model import Model
+from viz_model.model.site_tensor import site_tensor
 from viz_model.model.trace import Trace
 from viz_model.shapes.nodes import Node
-from viz_model.transformer.hooks import capture
 
 PER_HEAD = ("raw", "scores", "weights")
 
@@ -86,25 +86,7 @@ def node_tensor(model: Model, trace: Trace, node: Node) -> Tensor:
     if within == "mixed":
         return seen.mixed(node.layer)[None]
     name = node.inputs["encoder_end"] if node.local == "memory" else node.name
-    if name in trace.tensors and name != "logits":
-        return trace[name][None]
-    return _captured(model, trace, name)
-
-
-def _captured(model: Model, trace: Trace, name: str) -> Tensor:
-    """What another pass over the same ids, under the same masks and on the same path, has at that site."""
-    masks, given = {part: trace.of(part).mask(0) for part in trace.config.parts}, {}
-    if trace.source is not None:
-        given["source"] = torch.tensor([trace.source.ids])
-    same_path = ("*.weights",) if trace.stored else ()
-    with capture(name, *same_path) as found:
-        model.transformer(
-            torch.tensor([trace.read.ids]),
-            mask=masks if given else masks["self"],
-            logits="all" if name == "logits" else "last",
-            **given,
-        )
-    return found[name]
+    return site_tensor(model, trace, name)[None]
 
 
 def _within(node: Node) -> str:
