@@ -21,6 +21,7 @@ from pages.flash_attention.run import (
 )
 from viz_model.flash import traffic
 from viz_model.flash.timing import Shapes
+from viz_model.model.formula import AttentionFormula
 from viz_ui.components.tiles import tiles
 from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, clamp
 from viz_ui.frame.view import View, current_view
@@ -129,6 +130,7 @@ def draw_tiles(tiling: Tiling) -> None:
         tile=telling_tile(run) if tile is None else min(tile, len(run.tiles) - 1),
         query=view.query,
         start=(-np.inf, 0.0) if sink is None else (sink.item(), 1.0),
+        score_formula=AttentionFormula.of(view.trace, view.layer).softmax_input,
         key="tiles",
         on_rest=look_at,
     )

@@ -18,7 +18,7 @@ export class Ledger {
     this.blocks = [];
     this.lines = [
       this.line(
-        this.matrix("scores", ["S = QKᵀ/√D"], "scores", true), this.numbers("before.maximum", ["m"], "scores"),
+        this.matrix("scores", ["S"], "scores", true), this.numbers("before.maximum", ["m"], "scores"),
         this.numbers("maximum", ["m′"], "scores"), this.numbers("rescaling", ["e", "m−m′"], ""),
       ),
       this.line(

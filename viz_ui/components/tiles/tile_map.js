@@ -57,7 +57,7 @@ export class TileMap {
     this.size = { rows: corner[1], columns: corner[3] };
     this.spec = this.host.spec("scores", values, mask, head.queries, head.keys);
     const words = element("span", "small", ` ${head.queries.length} × ${keys}, one tile at a time`);
-    this.title.replaceChildren("QKᵀ/√D", words);
+    this.title.replaceChildren(`S = ${head.score_formula}`, words);
     this.legend.lastChild.hidden = mask.every(Boolean);
     this.showScales();
   }

@@ -62,12 +62,14 @@ def tiles(
     query: int,
     key: str,
     start: tuple[float, float] = START,
+    score_formula: str = "QKᵀ/√D",
     on_rest: Callable[[int, int], None] | None = None,
 ) -> None:
     """Draw the tiles; `tile` is the number of the one to look at.
 
     skipped: tiles that nothing is read of. moved: bytes read and written by the whole run. query: the one whose
     arithmetic is written out where the tile has it. start: maximum and sum before a row's first tile.
+    score_formula: what S, the numbers of a tile, are.
     on_rest: called with the numbers of the tile and of the query that the reader rests on.
 
     Raises ValueError where shapes do not fit.
@@ -89,6 +91,7 @@ def tiles(
         tile=tile,
         query=query,
         start=start,
+        score_formula=score_formula,
         answered=st.session_state.get(answered, 0),
     )
     _component(data=data, key=key, on_step_change=told)
