@@ -33,15 +33,9 @@ DRAWN = {
     drawn.name: drawn
     for drawn in (
         HeadQuantity(RAW, "the product of each query with each key", "scores", "diverging", masked=False),
-        HeadQuantity(
-            SCORES, "the raw scores, times the scale of this model", "scores", "diverging", masked=False
-        ),
-        HeadQuantity(
-            MASKED, "what goes into softmax; masked cells are −∞", "scores", "diverging", masked=True
-        ),
-        HeadQuantity(
-            WEIGHTS, "the softmax of each row", "weights", "sequential", masked=True
-        ),
+        HeadQuantity(SCORES, "the raw scores, times the scale of this model", "scores", "diverging", masked=False),
+        HeadQuantity(MASKED, "what goes into softmax; masked cells are −∞", "scores", "diverging", masked=True),
+        HeadQuantity(WEIGHTS, "the softmax of each row", "weights", "sequential", masked=True),
         HeadQuantity(
             CARRIED,
             "how long the weighted value vector is",
