@@ -45,7 +45,7 @@ def draw_measured(shapes: Shapes, length: int) -> None:
 
 
 def _watch(measuring: Measuring, drawn: int) -> None:
-    """Look again and again; the page is drawn anew where there is a length more, or nothing more to wait for."""
+    """Look again and again. Draw the page again when another length is done, or when all of it has ended."""
     st.caption(_state_words(measuring, measuring.shapes))
     if len(measuring.timings) > drawn or not measuring.is_under_way:
         st.rerun(scope="app")
@@ -95,7 +95,7 @@ def _draw_curves(timings: list[Timing], length: int) -> None:
 
 
 def _curves(timings: list[Timing], value: Callable[[Call], float]) -> dict[str, np.ndarray]:
-    """A number of both ways over T, NaN where the machine would not bear it."""
+    """A number of both ways over T; NaN where the machine has too little memory or time."""
     return {
         name: np.array([np.nan if call is None else value(call) for call in calls])
         for name, calls in (
@@ -106,7 +106,7 @@ def _curves(timings: list[Timing], value: Callable[[Call], float]) -> dict[str, 
 
 
 def _comparison_words(timings: list[Timing]) -> str:
-    """Both ways at the longest T that both bear, and how far the fused one goes."""
+    """Both ways at the longest T that both can do, and how far the fused one goes."""
     both = [timing for timing in timings if timing.written_out]
     last, farthest = both[-1], timings[-1]
     words = (

@@ -1,4 +1,4 @@
-"""FlashAttention: the same attention tile by tile, what it moves between two memories, and what that gains here."""
+"""FlashAttention: the same attention tile by tile, the bytes that it moves between two memories, and the time."""
 
 import numpy as np
 import streamlit as st

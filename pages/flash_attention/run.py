@@ -51,7 +51,7 @@ def refusal(view: View, tiling: Tiling) -> str:
 
 
 def current_run(view: View, tiling: Tiling) -> tuple[TiledRun, Agreement]:
-    """The head in these tiles and how well it agrees; kept until another one is asked for."""
+    """The head in these tiles, and how far it is from the full softmax; kept until another one is asked for."""
     trace, layer, head = view.trace, view.layer, view.head
     asked = (trace.tensors, trace.part, layer, head, tiling)
     kept = st.session_state.get("tiled_run")
@@ -64,7 +64,7 @@ def current_run(view: View, tiling: Tiling) -> tuple[TiledRun, Agreement]:
 
 
 def telling_tile(run: TiledRun) -> int:
-    """The tile to begin with: where what was before is rescaled most, but not to nothing; else the last."""
+    """The tile to begin with: the one that rescales earlier tiles most, but not to nothing; else the last."""
 
     def smallest(tile) -> float:
         factors = tile.rescaling[(tile.rescaling > 0) & (tile.rescaling < 1)]
@@ -95,7 +95,7 @@ def pictures(run: TiledRun) -> list[TilePicture]:
 
 
 def agreement_words(found: Agreement) -> str:
-    """That both ways are the same function, in numbers."""
+    """A sentence that says, in numbers, that both ways compute the same."""
     return (
         f"**The same result.** In A·V, tiled and written out differ by at most **{number(found.difference, 2)}**. "
         f"Compared with float64, tiled is off by {number(found.tiled_error, 2)} and written out by "
@@ -104,7 +104,7 @@ def agreement_words(found: Agreement) -> str:
 
 
 def counts_table(view: View, run: TiledRun) -> str:
-    """What both ways move, hold and compute for this head, as Markdown."""
+    """A table of what both ways move, keep and compute for this head, as Markdown."""
     queries, keys, *widths = sizes(view)
     cells, written = queries * keys, traffic.written_out(queries, keys, *widths)
     rows = (
@@ -140,7 +140,7 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
 
 
 def every(count: int, noun: str, nouns: str = "") -> str:
-    """What stands behind "every": "query", "12 queries"."""
+    """The words after "every": "query", "12 queries"."""
     return noun if count == 1 else counted(count, noun, nouns)
 
 

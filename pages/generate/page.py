@@ -22,7 +22,7 @@ SECONDS_A_RUN = 0.3  # of making steps before they are shown
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader asks for: how many tokens, how they are drawn, which were taken instead, what is looked at."""
+    """What the reader chose: how many tokens, how they are drawn, which ones the reader took, and the step in view."""
 
     new_tokens: int
     sampling: Sampling
@@ -69,7 +69,7 @@ def draw() -> None:
         )
     if run.steps:
         draw_steps(view, run, choices)
-    if not run.is_done(wanted):  # what there is was drawn before more is made: a picture that waits turns pale
+    if not run.is_done(wanted):  # the steps so far are drawn before more are made: a picture that waits turns pale
         run.advance(wanted, SECONDS_A_RUN)
         st.rerun()
     if run.steps:
@@ -131,7 +131,7 @@ def draw_choices(view: View) -> tuple:
 
 
 def current_run(view: View, choices: Choices) -> Run | None:
-    """The visitor's run: gone on with as long as nothing changes it, kept up to where it does.
+    """The visitor's run. It goes on while the choices stay the same; where one changes, the steps before it are kept.
 
     None where branches must be dropped first: those of one text are not taken along into another.
     """
@@ -150,7 +150,7 @@ def current_run(view: View, choices: Choices) -> Run | None:
 
 
 def draw_button(row, view: View, run: Run, wanted: int) -> None:
-    """Stop while steps are made; then go on to what had been asked for, or a few more."""
+    """A button: Stop while steps are made; then one that makes the rest, or a few more."""
     if not run.is_done(wanted):
         row.button("Stop", key="stop", icon=":material/stop:", on_click=stop, args=(wanted,), width=150)
         return
@@ -171,7 +171,7 @@ def draw_button(row, view: View, run: Run, wanted: int) -> None:
 
 
 def stop(wanted: int) -> None:
-    """The address then names the steps that there are, so a link is exact."""
+    """Stop. The address then holds the number of steps that were made, so that a link shows the same."""
     made = max(1, len(st.session_state.generation_run.steps))
     st.session_state.generation_stopped = (made, wanted)
     st.session_state.new = made
@@ -225,7 +225,7 @@ def look_at(step: int) -> None:
 
 
 def take_branch(step: int, token: int | None) -> None:
-    """Take another token at a step, or again the drawn one (None); branches after it belonged to another text."""
+    """Take another token at a step, or the drawn one again (None). Branches after it fall away: the text is another."""
     run = st.session_state.generation_run
     branches = {at: taken for at, taken in run.branches.items() if at < step}
     if token is not None and token != run.steps[step].sampled.token_id:

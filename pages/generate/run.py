@@ -21,7 +21,7 @@ Branches = dict[int, int]  # step number: the id that the reader took there
 
 
 def read_branches(text: str | None, vocabulary: int) -> Branches:
-    """Branches as the address has them, "3:415,7:88"; what is none of that, or no token, is passed over."""
+    """Branches as the address has them, "3:415,7:88". Anything else, and ids that are no token, are left out."""
     found = re.findall(r"(?:^|,)(\d{1,6}):(\d{1,7})(?=,|$)", text or "")
     return {int(step): int(token) for step, token in found if int(token) < vocabulary}
 
@@ -69,10 +69,10 @@ class Run:
             self.problem = str(error)
             return
         except BaseException:
-            self._wanted = 0  # what makes the steps is broken off, and is made anew if they are asked for again
+            self._wanted = 0  # the generator has ended; a new one is made when steps are asked for again
             raise
         self._pictures[step.number] = step_picture(step)
-        # Without the stages that were worked out: over a large vocabulary they weigh megabytes a step.
+        # The stages of the choice are not kept: over a large vocabulary they take megabytes a step.
         self.steps.append(replace(step, sampled=replace(step.sampled)))
 
     def _begin(self, wanted: int) -> None:
@@ -110,7 +110,7 @@ class Run:
         return [self._pictures[number] for number in range(min(count, len(self.steps)))]
 
     def weights(self, count: int, layer: int, head: int, part: str | None = None) -> torch.Tensor:
-        """The rows of the first `count` steps below one another, (T,S); kept until something else is asked for."""
+        """The rows of weights of the first `count` steps as one matrix (T,S); kept until another one is asked for."""
         asked = (count, layer, head, part)
         if self._weights[:1] != (asked,):
             self._weights = (asked, assembled_weights(self.steps[:count], layer, head, part))
@@ -152,7 +152,7 @@ def step_picture(step: vm.Step) -> StepPicture:
 
 
 def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
-    """Lines of (what, with the cache, without it); "" where one number is said of both."""
+    """Lines of (what, with the cache, without it); the last is "" where one number holds for both."""
     return (
         ("tokens read", f"{step.queries:,}", f"{step.read:,}"),
         ("FLOPs", short(costs.flops_cached(step)), short(costs.flops_uncached(step))),
@@ -164,7 +164,7 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
 
 
 def cache_formula(step: vm.Step) -> str:
-    """The bytes of a cache with what the encoder read, S, beside the T tokens of the decoder; or S alone."""
+    """The formula for the bytes of the cache: of S tokens, or of T tokens of the target and S of the source."""
     return "2·L·G·D·(T + S)·4" if step.source else "2·L·G·D·S·4"
 
 

@@ -41,13 +41,13 @@ def measured(view: View) -> dict[str, np.ndarray]:
 
 
 def _passed(view: View) -> tuple:
-    """What `view.traced` needs to find the trace of the view: a trace has no hash that would tell it from a later."""
+    """What `view.traced` needs to find this trace. A trace itself has no hash that tells it from a later one."""
     return view.name, view.prompt, view.trace.mask_name, view.part, view.target
 
 
 @st.cache_resource(scope="session", max_entries=12, show_spinner=False)
 def _kept(what: str, *of) -> dict:
-    """The layers that are done: a run that is cut off is taken up again where it was."""
+    """The layers that are done. A run that was cut off goes on after them."""
     return {}
 
 

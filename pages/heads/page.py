@@ -77,7 +77,7 @@ def draw_heads(drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> Non
 
 
 def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
-    """What is drawn, whether colours of weights go from 0 to 1 or over the range that is there, and of which tokens."""
+    """What is drawn, whether the colours of the weights go from 0 to 1, and which tokens are shown."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.segmented_control(
             "What is drawn",
@@ -143,13 +143,13 @@ def longest(view: View) -> int:
 
 
 def pick_head(layer: int, head: int) -> None:
-    """A head was chosen in the grid, so a row that is still marked in the table speaks of another one."""
+    """Take the head that was clicked in the grid, and the tick off a row of the table, which names another head."""
     choose(layer=layer, head=head)
     st.session_state.head_tables = st.session_state.get("head_tables", 0) + bool(marked_rows())
 
 
 def table_key() -> str:
-    """A new key is a new table, without marks."""
+    """The key of the table. A new key makes a new table, without ticks."""
     return f"head_table_{st.session_state.get('head_tables', 0)}"
 
 

@@ -1,4 +1,4 @@
-"""One word left out: what tiny-bert says stood there, beside what tiny-gpt says comes next there."""
+"""One hidden token: tiny-bert guesses it from both sides, tiny-gpt from the tokens before it."""
 
 import numpy as np
 import streamlit as st
@@ -13,7 +13,7 @@ from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
 from viz_ui.look.text import labels, number, plain, shown
 
-MOST_BLANKS = 40  # tokens that are left out in turn
+MOST_BLANKS = 40  # tokens that are hidden in turn
 
 
 def draw_blank() -> None:
@@ -89,7 +89,7 @@ def _words(bert: Example, gpt: Example, found: Guesses) -> list[str]:
 
 
 def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
-    """The surprise of every token, blanked in turn."""
+    """The surprise of every token when it is hidden."""
     ids, length = gpt.trace.ids, gpt.trace.length
     first = max(0, min(position - MOST_BLANKS // 2, length - MOST_BLANKS))
     places = range(first, min(length, first + MOST_BLANKS))

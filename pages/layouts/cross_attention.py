@@ -41,7 +41,7 @@ def draw_cross_attention() -> None:
 
 
 def _draw_texts() -> None:
-    """The written date, examples, and one that training never saw."""
+    """The written date, examples, and a button for a date that was not used in training."""
     draw_source()
     examples = example_model(BOTH).examples or {FIRST_SOURCE: FIRST_SOURCE}
     st.menu_button(
@@ -67,7 +67,7 @@ def _take_held_out() -> None:
 
 
 def _choose_head(one: Example, trace: vm.Trace) -> tuple[int, int]:
-    """Layer and head of cross-attention, and the cell; of this section alone, for the sidebar's belong to its model.
+    """The layer, head and cell of this section. The numbers in the sidebar belong to the model that is chosen there.
 
     Before anything is chosen, the head that was measured to read the right letters most.
     """
@@ -107,13 +107,13 @@ def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
 
 
 def _measured(model: vm.Model) -> dict[str, np.ndarray]:
-    """How much of each head was found to go to the letters of the right field, on held-out dates: (L,H) each."""
+    """The mean weight of each head on the letters of the right field, on held-out dates: (L,H) each."""
     tables = {field: model.measured_heads.get(f"{field}_letters") for field in FIELDS}
     return {} if None in tables.values() else {field: np.array(table) for field, table in tables.items()}
 
 
 def _notes(model: vm.Model, layers: int) -> list[list[str]]:
-    """The same as words of a head, where it is much."""
+    """The same as a note for each head, where it is at least 0.3."""
     tables = _measured(model)
     return [
         [

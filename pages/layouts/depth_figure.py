@@ -55,7 +55,7 @@ def depth_figure(
         y=width**0.5,
         line={"color": TEXT[theme], "width": 1, "dash": "dot"},
     )
-    figure.add_annotation(  # the place of a line is a number, that of words on a logarithmic axis its logarithm
+    figure.add_annotation(  # on a logarithmic axis, Plotly places a line by its number and a text by the logarithm
         x=1.01,
         xref="paper",
         xanchor="left",

@@ -25,7 +25,7 @@ from viz_ui.look.text import counted, plain
 
 SIDES = ("A", "B")
 
-WIDEST = 4096  # a window or prefix as long as the prompt or longer is no nonsense: it is then another mask
+WIDEST = 4096  # a window or a prefix may be longer than the prompt
 
 EXPLAINED = {
     "causal": "Each query reads itself and the tokens before it.",
@@ -47,7 +47,7 @@ IN_CROSS = {
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One of the two masks: its name, A or B, the choice, booleans (T,S), and what was passed over in it."""
+    """One of the two masks: its name (A or B), the choice, booleans (T,S), and why a part of the choice is not used."""
 
     name: str
     choice: MaskChoice
@@ -83,7 +83,7 @@ def draw_controls(view: View, name: str) -> None:
 
 
 def chosen_side(view: View, name: str) -> Side:
-    """What is chosen for A or B; nonsense (from an address) is passed over with a sentence in `problem`."""
+    """What is chosen for A or B. A choice that makes no sense is not used, and `problem` says why."""
     side, kinds = name.lower(), _kinds(view)
     keys, kind = view.trace.key_length, chosen_value(f"mask_{side}")
     kind = kind if kind in kinds else kinds[SIDES.index(name)]
@@ -103,7 +103,7 @@ def chosen_side(view: View, name: str) -> Side:
 
 
 def own_cells(view: View) -> Tensor:
-    """The model's own mask in the chosen layer, as its pass has it: some layers look no further than a window."""
+    """The model's own mask in the chosen layer, as the pass has it; some layers have a window."""
     return view.under(view.own_mask).mask(view.layer)
 
 
@@ -131,7 +131,7 @@ def draw_words(view: View, side: Side) -> None:
 
 
 def _notes(view: View, side: Side) -> list[str]:
-    """What a reader has to be told of this mask besides."""
+    """Sentences that a reader needs about this mask."""
     notes = []
     if side.problem:
         instead = "No position is padded." if side.choice.kind == "padding" else "The model's own mask is used instead."
@@ -154,7 +154,7 @@ def _notes(view: View, side: Side) -> list[str]:
 
 
 def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> vm.Trace:
-    """The pass under that mask, of the same texts, or with other ids, of the same length, for the queries'."""
+    """The pass under that mask over the same texts. ids: read in place of the queries' tokens, as many as these."""
     read, source = view.trace.read.ids, view.trace.source.ids if view.trace.source else None
     if ids and view.part == "encoder":
         source = ids
@@ -173,7 +173,7 @@ def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> 
 
 
 def _as_edit(choice: MaskChoice) -> Callable[[Tensor], Tensor]:
-    """What makes the chosen mask of a layer's own one, which may look no further than a window: (…,T,S) both."""
+    """A function from a layer's own mask, which may have a window, to the chosen mask; both are (…,T,S)."""
     return lambda own: choice.allowed(own[(0,) * (own.ndim - 2)]).expand_as(own)
 
 

@@ -80,7 +80,7 @@ def _way_between_tokens(view: View) -> str:
 
 
 def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
-    """The position, and the ids with its new token; None where there is no such token, which is then explained."""
+    """The position, and the ids with the new token there. Says why and gives None where there is no such token."""
     clamp("changed", view.trace.length - 1)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.number_input(
@@ -151,7 +151,7 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
 
 
 def _places(change: np.ndarray) -> list[str]:
-    """After what the rows of `stream_change` are the stream; short, for a long prompt's rows have little room."""
+    """Short names for the rows of `stream_change`: the step after which the stream is taken."""
     return ["embedding", *(f"layer {layer}" for layer in range(len(change) - 1))]
 
 

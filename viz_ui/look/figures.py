@@ -16,7 +16,7 @@ Theme = Literal["light", "dark"]
 PAGE = {"light": "#ffffff", "dark": "#0e1117"}  # Streamlit's own page backgrounds
 TEXT = {"light": "#31333f", "dark": "#fafafa"}
 CLEAR = "rgba(0,0,0,0)"
-# Half transparent, so that one grey stands off a light page and a dark one.
+# Half transparent, so that the same grey is seen on a light page and on a dark one.
 MASKED_GREY, MASKED_STROKES = "rgba(128,128,128,0.22)", "rgba(128,128,128,0.75)"
 MOST_HATCHED_RUNS = 4000  # a mask more scattered than this is drawn grey without strokes, to stay quick
 

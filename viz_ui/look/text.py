@@ -82,7 +82,7 @@ def number(value: float, significant: int = 4) -> str:
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
-    """So many of something: "1 query", "1,024 queries"; nouns: of several, where it is not `noun` with an s."""
+    """A count with its noun: "1 query", "1,024 queries". nouns: the plural, where it is not `noun` with an s."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 

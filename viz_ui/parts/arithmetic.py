@@ -92,7 +92,7 @@ def _before_the_mask(cell: CellArithmetic) -> list[tuple[str, str]]:
 
 
 def _of_sink(cell: CellArithmetic) -> list[tuple[str, str]]:
-    """The further number in the row's sum (gpt-oss), whose share of the weight carries no value."""
+    """The sink (gpt-oss): one more number in the row's sum. Its share of the weight carries no value."""
     if cell.sink is None:
         return []
     formula = rf"e^{{{n(cell.sink)} - m}} = {n(cell.of_sink, 6)}"

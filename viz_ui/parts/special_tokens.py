@@ -43,7 +43,7 @@ class Shown:
         return values if self.is_whole else values[..., self.queries[:, None], self.keys]
 
     def scaled(self, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """What is proportional to weights (…,T,S), taken, and of rows that are renormalised divided by their sum.
+        """Values proportional to weights (…,T,S) without what is hidden; rows are divided by their sum if renormalised.
 
         A row whose weights all lie on hidden keys stays 0.
         """
@@ -99,7 +99,7 @@ def shown_tokens(model: vm.Model, trace: vm.Trace, hiding: str) -> Shown:
 
 
 def _ordinary(model: vm.Model, ids) -> np.ndarray:
-    """Places of the tokens that are none of the special ones."""
+    """The places of all tokens that are not special."""
     special = model.signs
     return np.array([place for place, token in enumerate(ids) if token not in special], int)
 

@@ -114,7 +114,7 @@ def pack_grid(
 
 
 def checked_pick(value, shape: tuple[int, int]) -> tuple[int, int, int] | None:
-    """The event [layer, head, number of the pick], or None for anything else: it is a visitor's to forge."""
+    """The event [layer, head, number of the pick], or None for anything else: a visitor can forge it."""
     if not isinstance(value, list) or len(value) != 3 or any(type(number) is not int for number in value):
         return None
     layer, head, pick = value

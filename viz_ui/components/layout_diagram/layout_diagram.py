@@ -78,7 +78,7 @@ class DiagramStack:
 
 @dataclass(frozen=True)
 class Layout:
-    """One model: one stack, or encoder and decoder, whose cross-attention reads the encoder's end."""
+    """One model: one stack, or encoder and decoder, whose cross-attention reads the encoder output."""
 
     title: str
     model: str

@@ -82,7 +82,7 @@ def pack_editor(
 
 
 def checked_drawing(value, shape: tuple[int, int]) -> tuple[np.ndarray, int] | None:
-    """The event [cells, number of the stroke] as (booleans (T,S), number), or None: it is a visitor's to forge."""
+    """The event [cells, number of the stroke] as (booleans (T,S), number), or None: a visitor can forge it."""
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str) or type(value[1]) is not int:
         return None
     try:

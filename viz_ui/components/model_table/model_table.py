@@ -72,7 +72,7 @@ def pack_table(columns: Sequence[tuple[str, str]], rows: Sequence[ModelRow]) -> 
 
 
 def checked_act(value, rows: Sequence[ModelRow]) -> tuple[str, str] | None:
-    """The event [act, model], or None: it is a visitor's to forge, so only what stands on the screen counts."""
+    """The event [act, model], or None: a visitor can forge it, so only what stands on the screen counts."""
     there = {(act.name, row.name) for row in rows for act in row.acts if not act.done}
     is_pair = isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
     return tuple(value) if is_pair and tuple(value) in there else None

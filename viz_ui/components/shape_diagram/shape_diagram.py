@@ -83,7 +83,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Card:
-    """What is said of the chosen tensor: the line that makes it, facts as (name, value), its parameters."""
+    """The card of the chosen tensor: the line that makes it, facts as (name, value), its parameters."""
 
     title: str
     line: str
@@ -134,7 +134,7 @@ def shape_diagram(diagram: Diagram, *, key: str, on_pick: Callable[[str, str | i
 
 
 def checked_pick(value, diagram: Diagram) -> tuple[str, str | int] | None:
-    """The event [kind, which], or None for anything else: it is a visitor's to forge."""
+    """The event [kind, which], or None for anything else: a visitor can forge it."""
     if not isinstance(value, list) or len(value) != 2:
         return None
     kind, which = value

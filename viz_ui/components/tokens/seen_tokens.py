@@ -1,4 +1,4 @@
-"""The tokens of a prompt as rows of buttons, one row a reader of them: what it sees, the blank, what it cannot see.
+"""The tokens of a prompt as rows of buttons, one row a model: what it sees, the hidden token, what it cannot see.
 
 seen_tokens(labels, [TokenReader("tiny-bert", blank=3, seen_until=14), TokenReader("tiny-gpt", blank=3, seen_until=3)],
             key="seen", on_pick=lambda token: ...)
@@ -23,7 +23,7 @@ _component = component(
 
 @dataclass(frozen=True)
 class TokenReader:
-    """A reader: its name and words, which token is the blank, and before which token it stops seeing."""
+    """A model that reads: its name, a few words, the hidden token, and the first token that it cannot see."""
 
     title: str
     words: str
