@@ -121,7 +121,7 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Sh
     config = view.trace.config
     scale = "All thumbnails have one scale, 0 to 1." if full else "Each thumbnail has a scale of its own."
     is_pooled = max(len(shown.queries), len(shown.keys)) > max(rows, columns)
-    pooled = f" They are {rows} × {columns} pixels, and each pixel is its largest cell." if is_pooled else ""
+    pooled = f" They are {rows} × {columns} pixels, and each pixel shows the largest of its cells." if is_pooled else ""
     shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
     if key_heads(view):
         shared = f" {config.n_heads} heads share {counted(config.n_kv_heads, 'key/value head')}."
@@ -168,7 +168,7 @@ def notes(view: View) -> list[list[str]] | None:
 def note(model: vm.Model, layer: int, head: int) -> str:
     measured = model.measured_heads
     found = [
-        f"{measured[name][layer][head]:.2f} {words}"
+        f"weight {measured[name][layer][head]:.2f} {words}"
         for name, words in MEASURED.items()
         if name in measured and measured[name][layer][head] >= 0.3
     ]
