@@ -89,8 +89,8 @@ def choose_tiling(trace: vm.Trace) -> Tiling:
             key="loops",
             bind="query-params",
             help="- **queries outside**: m, l and O of a query stay in fast memory until the query is done. "
-            "FlashAttention-2 does it so.\n- **keys outside**: K and V are read once, and m, l and O go to slow memory "
-            "and back. FlashAttention does it so.",
+            "This is the order of FlashAttention-2.\n- **keys outside**: K and V are read once, and m, l and O go to "
+            "slow memory and back. This is the order of the first FlashAttention.",
         )
     with st.container(key="tiles_address"):  # not shown: the player is its widget, the address its place
         st.number_input("Tile", 0, None, None, key="tile", bind="query-params")

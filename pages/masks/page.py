@@ -44,8 +44,8 @@ def draw() -> None:
     draw_token_change(view)
     st.caption(
         "M: Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3. Prefix: Raffel et al. 2020 (T5), §3.2.1. Sliding "
-        "window: Beltagy et al. 2020, “Longformer”, §3.1. Every number comes from these two passes. The mask in the "
-        "sidebar is not used on this page."
+        "window: Beltagy et al. 2020, “Longformer”, §3.1. Every number comes from passes under these masks. The mask "
+        "in the sidebar is not used on this page."
     )
 
 

@@ -79,7 +79,7 @@ def on_screen(test) -> tuple[str, str]:
     shown, helps = [], []
     for element in test._tree:
         proto = getattr(element, "proto", None)
-        if proto is None:
+        if proto is None or element.type == "html":  # the style sheet
             continue
         if blob := getattr(proto, "bytes", b""):
             shown += spoken(unpack(blob)[0])

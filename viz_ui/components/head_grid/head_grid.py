@@ -41,7 +41,7 @@ def head_grid(
 
     allowed: booleans (P,R) or (L,H,P,R); False cells are hatched grey. None permits all.
     layer, head: the chosen one, framed and kept in view.
-    labels: for each layer and head a short note, such as "previous token 0.93"; "" for none.
+    labels: for each layer and head a short note, such as "weight 0.93 on the previous token"; "" for none.
     key_heads: for each head the key/value head that it reads, where several share one; neighbours are bracketed.
     on_pick: called with (layer, head) when somebody chooses another one. Keep what it is told and give it
         back as `layer` and `head`: an answer that does not come back within seconds is undone on screen.
