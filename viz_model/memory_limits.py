@@ -52,8 +52,8 @@ def refuse_without_room(name: str, folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise FetchError(
-            f"To fetch {name} takes {needed / 1e9:.1f} GB on the disk, but only {free / 1e9:.1f} GB are free there. "
-            "Make room and try again."
+            f"Fetching {name} needs {needed / 1e9:.1f} GB on the disk, but only {free / 1e9:.1f} GB are free "
+            "there. Make room and try again."
         )
 
 

@@ -131,9 +131,8 @@ def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
     target, loss, rank = int(targets.ids[n]), targets.losses[n].item(), int(targets.ranks[n])
     name = plain(shown(model.token_bytes([target])[0]))
     st.markdown(
-        f"At **{names[nearest]}** the target is **{name}**. Its loss is "
-        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats**, and its rank is "
-        f"**{rank:,}**."
+        f"At **{names[nearest]}**, the target **{name}** has a loss of "
+        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats** and rank **{rank:,}**."
     )
     likeliest = expected(trace, nearest)
     ranks = [*range(1, len(likeliest) + 1)]

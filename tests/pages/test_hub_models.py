@@ -180,7 +180,7 @@ def test_a_model_without_tokenizer_reads_the_ids_that_are_typed():
     assert "4 of 96 tokens" in words(test)
     assert "type ids of tokens, 0 to 269" in words(test)
     test.text_area(key="prompt").set_value("the cat").run()
-    assert "nameless has no tokenizer, so it reads no words" in words(test)
+    assert "nameless has no tokenizer, so it cannot read text" in words(test)
     test.text_area(key="prompt").set_value("12 270").run()
     assert "There is no token 270: ids go from 0 to 269." in words(test)
     test.sidebar.selectbox(key="model").set_value("chatty").run()

@@ -81,7 +81,7 @@ def test_minilm_says_what_it_has_not(minilm):
     trace = model.trace("Unbelievable weather!")
     assert trace.tokens == ("[CLS]", " unbelievable", " weather", "!", "[SEP]")
     assert {trace.ids[0], trace.ids[-1]} <= model.tokenizer.special_ids
-    with pytest.raises(vm.VizError, match="predicts none"):
+    with pytest.raises(vm.VizError, match="predicts no token"):
         trace.logits_at(0)
     with pytest.raises(vm.PromptError, match="both directions"):
         model.generate("Unbelievable weather!")

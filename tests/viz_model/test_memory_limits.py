@@ -44,7 +44,7 @@ def test_the_limit_of_a_container_counts(monkeypatch):
 def test_a_disk_without_room(tmp_path):
     free = shutil.disk_usage(tmp_path).free
     refuse_without_room("small", tmp_path, free // 2)
-    with pytest.raises(vm.FetchError, match=r"To fetch big takes .* Make room and try again"):
+    with pytest.raises(vm.FetchError, match=r"Fetching big needs .* Make room and try again"):
         refuse_without_room("big", tmp_path, 2 * free)
 
 

@@ -51,10 +51,14 @@ def read_config(folder: Path) -> TransformerConfig:
     """The configuration of a checkpoint folder; raises CheckpointError when it is missing or not ours."""
     path = folder / CONFIG_FILE
     if not path.exists():
-        raise CheckpointError(f"The file {path} is missing: {folder} is no checkpoint folder.")
+        raise CheckpointError(
+            f"The file {path} is missing, so {folder} is not a checkpoint folder. Choose a folder that holds it."
+        )
     values = _read_json(path)
     if not isinstance(values, dict):
-        raise CheckpointError(f"The file {path} is not of this project: it holds no table of fields.")
+        raise CheckpointError(
+            f"The file {path} is not a config of this project, because it holds no fields. Restore it and try again."
+        )
     known = {field.name for field in fields(TransformerConfig)}
     needed = {field.name for field in fields(TransformerConfig) if field.default is MISSING}
     for what, names in (("has unknown", values.keys() - known), ("lacks the", needed - values.keys())):
@@ -90,12 +94,16 @@ def _refuse_misfit(weights: dict[str, torch.Tensor], config: TransformerConfig, 
     n_layers = config.n_layers + config.n_encoder_layers
     if n_layers > len(weights):
         raise CheckpointError(
-            f"The config asks for {n_layers:,} layers, but {path} holds {len(weights)} tensors in all."
+            f"The config asks for {n_layers:,} layers, but {path} holds only {len(weights)} tensors. They do not "
+            "belong together. Restore the folder."
         )
     wanted = _blank(config, "meta").state_dict()
     for name, tensor in wanted.items():
         if name not in weights:
-            raise CheckpointError(f"The tensor '{name}' is missing in {path}: it is not of this config.")
+            raise CheckpointError(
+                f"The tensor '{name}' is missing in {path}, so this file does not belong to the config. Restore "
+                "it and try again."
+            )
         found = weights[name]
         if found.shape != tensor.shape:
             raise CheckpointError(

@@ -71,8 +71,8 @@ def refuse_unknown(name: str) -> None:
     """Raises FetchError when the name is none that can be fetched."""
     if name not in OFFERS and not HUB_ID.fullmatch(name):
         raise FetchError(
-            f"{name!r} is no model that can be fetched. By name: {', '.join(OFFERS)}. From the Hugging Face Hub: its "
-            "ORGANISATION/NAME, such as openai-community/gpt2."
+            f"{name!r} cannot be fetched. These can be fetched by name: {', '.join(OFFERS)}. From the Hugging "
+            "Face Hub, give ORGANISATION/NAME, such as openai-community/gpt2."
         )
 
 

@@ -51,8 +51,8 @@ if __name__ == "__main__":
         main(*sys.argv[1:])
     except GatedRepoError:
         sys.exit(
-            f"The Hub gives {sys.argv[2]} only to those who agreed to its terms. Agree on its page there, run "
-            "`hf auth login` here, and try again."
+            f"{sys.argv[2]} is only for people who agreed to its terms. Agree on its page on the Hub, run `hf "
+            "auth login` here, and try again."
         )
     except RepositoryNotFoundError:
         sys.exit(f"There is no model {sys.argv[2]} on the Hub, or it is private. Check how it is spelled.")

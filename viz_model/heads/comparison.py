@@ -74,7 +74,10 @@ def stream_change(before: Trace, after: Trace) -> Tensor:
     C numbers are bit for bit the same. Raises VizError for prompts of unequal length.
     """
     if before.length != after.length:
-        raise VizError(f"Prompts of {before.length} and {after.length} tokens have no places in common.")
+        raise VizError(
+            f"Prompts of {before.length} and {after.length} tokens cannot be compared cell by cell. Use prompts "
+            "of equal length."
+        )
     sites = [before.site("embed"), *(before.site("resid_post", layer) for layer in range(before.n_layers))]
     old, new = (torch.stack([trace[site].double() for site in sites]) for trace in (before, after))  # (L+1,T,C)
     return (new - old).norm(dim=-1) / old.norm(dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
@@ -90,7 +93,7 @@ def with_token(ids: tuple[int, ...], position: int, token: int) -> tuple[int, ..
 def single_token(model: Model, text: str) -> int:
     """The id of a text that is exactly one token. Raises PromptError, which says what it splits into."""
     if not text:
-        raise PromptError("Type the token that shall stand there.")
+        raise PromptError("Type the token that should stand there.")
     model.encode(text)  # says what is wrong with a text that cannot be read
     ids = model.ids(text, special=False)
     if len(ids) > 1:

@@ -116,7 +116,9 @@ def read_config(folder: Path) -> dict:
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"The file {path} cannot be read: {error}. Restore it and try again.") from error
     if not isinstance(config, dict) or "model_type" not in config:
-        raise CheckpointError(f"The file {path} does not say which type of model it is of ('model_type').")
+        raise CheckpointError(
+            f"The file {path} does not say the type of its model ('model_type'). Restore it and try again."
+        )
     return config | config["text_config"] if isinstance(config.get("text_config"), dict) else config
 
 
@@ -189,7 +191,8 @@ def refuse_beyond_weights(folder: Path, numbers: int, tensors: int) -> None:
     def refuse(fact: str, size: int, against: str) -> None:
         name, _ = _said(config, NAMES[fact])
         raise CheckpointError(
-            f"The config in {folder} says that {name} is {size:,}{against}. They are not of this config; restore it."
+            f"The config in {folder} says that {name} is {size:,}{against}. The config and the weights do not "
+            "belong together. Restore the config."
         )
 
     for fact in ("n_layers", "n_encoder_layers"):
@@ -223,7 +226,7 @@ def _of_gguf(path: Path, changed: int) -> dict:
         said = {name: field.contents() for name, field in fields.items() if name.startswith(f"{kind}.")}
         tokens = len(fields["tokenizer.ggml.tokens"].data) if "tokenizer.ggml.tokens" in fields else None
     except (OSError, ValueError, KeyError, IndexError) as error:
-        raise CheckpointError(f"The file {path} is no whole GGUF file ({error}). Fetch it again.") from error
+        raise CheckpointError(f"The file {path} is not a complete GGUF file ({error}). Fetch it again.") from error
     return {
         "model_type": kind,
         "architectures": [f"{kind.capitalize()}ForCausalLM"],

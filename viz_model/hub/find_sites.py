@@ -183,8 +183,8 @@ def _offer_input(name: str, key: int | str, arguments: tuple, options: dict, rep
         return arguments, options  # the edit only looked at it
     if not replaceable:
         raise EditError(
-            f"'{name}' of this model can be seen, but not replaced: its own code adds it up where nothing of ours "
-            "runs. Edit what is added to it, or the stream at another place."
+            f"'{name}' of this model can be captured, but not replaced, because the model's own code computes the "
+            "sum. Edit what is added to it, or the stream at another place."
         )
     if isinstance(key, str):
         return arguments, options | {key: changed}

@@ -112,8 +112,8 @@ class HubTransformer(ToLogits):
         """(…,C) -> logits (…,V), by the model's own code behind its stack."""
         if self.stack is self.model:
             raise VizError(
-                "This model has no unembedding: it gives a vector for each token, and predicts none. Choose one that "
-                "predicts, such as tiny-gpt."
+                "This model has no unembedding. It gives a vector for each token and predicts no token. Choose a "
+                "model that predicts tokens, such as tiny-gpt."
             )
         flat = hidden.reshape(1, -1, hidden.shape[-1])
         nothing = torch.zeros(flat.shape[:2], dtype=torch.long)  # these ids are read by nobody
@@ -177,11 +177,11 @@ class HubTransformer(ToLogits):
         refuse_cache(self.config, cache, ids.shape[-1])
         if self.value_width != self.config.d_head:
             raise VizError(
-                f"Its keys and values differ in width ({self.config.d_head} and {self.value_width} numbers a head), "
-                "and there is no cache for that here. Generate without a cache."
+                f"The keys and values of this model differ in width ({self.config.d_head} and {self.value_width} "
+                "numbers a head), and the cache here cannot hold them. Generate without a cache."
             )
         if padding is not None:
-            raise VizError("A cache is filled by passes without padding.")
+            raise VizError("A pass with padding cannot fill a cache. Run the prompts one by one.")
 
 
 def _stack_of(model: PreTrainedModel) -> PreTrainedModel:

@@ -92,7 +92,7 @@ def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
         config = AutoConfig.from_pretrained(folder, **options)
     except Exception as error:  # an unknown type, a field that says nonsense
         raise CheckpointError(
-            f"The configuration in {gguf or folder} is none that transformers {transformers.__version__} can read: "
+            f"The configuration in {gguf or folder} cannot be read by transformers {transformers.__version__}: "
             f"{_in_short(error)}"
         ) from error
     _refuse_quantized(config, folder)
@@ -145,8 +145,8 @@ def _refuse_without_safetensors(folder: Path) -> None:
     pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
     if pickled:
         raise CheckpointError(
-            f"The weights in {folder} are in {pickled[0]}, a format that can run code when it is read, so it is not. "
-            "Save the model as safetensors: model.save_pretrained(folder)."
+            f"The weights in {folder} are in {pickled[0]}, a format that can run code when it is read, so it is "
+            "not read here. Save the model as safetensors: model.save_pretrained(folder)."
         )
     raise CheckpointError(f"There are no weights in {folder}: no file ends with .safetensors or .gguf.")
 
@@ -156,8 +156,8 @@ def _refuse_quantized(config: PreTrainedConfig, folder: Path) -> None:
     if quantized:
         how = quantized.get("quant_method") if isinstance(quantized, dict) else getattr(quantized, "quant_method", "")
         raise CheckpointError(
-            f"The weights in {folder} are quantized by {getattr(how, 'value', how)}, which is not read here. Choose "
-            "the model that it was made from, or a GGUF file of it."
+            f"The weights in {folder} are quantized by {getattr(how, 'value', how)}, which cannot be read here. "
+            "Choose the model that it was made from, or a GGUF file of it."
         )
 
 
@@ -195,7 +195,10 @@ def _refuse_misfit(model: PreTrainedModel, missing: Iterable[str], where: Path) 
     """Every tensor that a pass needs must have been there, and finite."""
     needed = sorted(name for name in missing if "pooler" not in name)
     if needed:
-        raise CheckpointError(f"The tensor '{needed[0]}' is missing in {where}: it is not of this config.")
+        raise CheckpointError(
+            f"The tensor '{needed[0]}' is missing in {where}, so the weights do not belong to the config. Restore "
+            "the folder."
+        )
     for name, tensor in model.state_dict().items():
         # a sum is not finite if a number is not; only then is each looked at
         if tensor.is_floating_point() and not tensor.sum().isfinite() and not tensor.isfinite().all():

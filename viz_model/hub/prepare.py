@@ -37,7 +37,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
             raise CheckpointError(f"{family} cannot be shown: {error}") from error
         except Exception as error:  # the library's own, of any kind
             raise CheckpointError(
-                f"{family} cannot be shown: it did not run with our attention in it ({type(error).__name__}: {error})."
+                f"{family} cannot be shown: it did not run with our attention ({type(error).__name__}: {error})."
             ) from error
     modules = {id(module): name for name, module in host.model.named_modules()}
     blocks = _place(host, facts, [call for _, call in calls], modules)
@@ -83,8 +83,8 @@ def _place(
     family = facts.family
     if not calls:
         raise CheckpointError(
-            f"{family} cannot be shown: it computes its attention by itself, and never asks the transformers library "
-            "for it, so nothing of ours can look at it."
+            f"{family} cannot be shown: it computes attention in its own code and not through the attention "
+            "interface of the transformers library, so its attention cannot be captured."
         )
     blocks: dict[str, list[nn.Module]] = {}
     expected: dict[str, int] = {}
@@ -111,8 +111,8 @@ def _place(
     for part, met in blocks.items():
         if len(met) != expected[part]:
             raise CheckpointError(
-                f"{family} cannot be shown: of its {expected[part]} layers only {len(met)} have an attention that can "
-                "be looked at."
+                f"{family} cannot be shown: only {len(met)} of its {expected[part]} layers have an attention that "
+                "can be captured."
             )
     return blocks
 
@@ -321,7 +321,7 @@ def _difference_to_own(host: HubTransformer, inputs: dict, end: Tensor) -> float
     difference = (ours - theirs).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, theirs.abs().max().item()):
         raise CheckpointError(
-            f"{family} cannot be shown: with our attention in it the logits differ by {difference:.3g} from its own, "
-            "so it computes something that is not known here."
+            f"{family} cannot be shown: with our attention its logits differ by {difference:.3g} from its own, so "
+            "it computes something that is not supported here."
         )
     return difference

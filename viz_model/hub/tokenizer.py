@@ -74,7 +74,9 @@ class HubTokenizer:
         try:
             written = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         except Exception as error:  # a template is a program, and may raise what it likes
-            raise PromptError(f"The chat template of this model refuses the prompt: {error}. Send it raw.") from error
+            raise PromptError(
+                f"The chat template of this model refuses the prompt: {error}. Choose “raw” in the sidebar."
+            ) from error
         return self.encode(written, special=False)
 
 

@@ -166,8 +166,8 @@ def generate(
     sampling = Sampling(temperature, top_k, top_p, seed)
     if model.config.layout == "encoder-only":
         raise PromptError(
-            f"{model.name} reads in both directions, so it has no next token to draw: each token was predicted with "
-            "those after it in view. Choose a model with a decoder."
+            f"{model.name} reads in both directions, so it has no next token to write: it predicts each token "
+            "with the later ones in view. Choose a model with a decoder."
         )
     ids, source = model.encode(prompt), []
     if model.has_source:
@@ -177,9 +177,9 @@ def generate(
     if ids == [model.start_token] and model.has_source and model.first_written is not None:
         forced = {0: model.first_written} | dict(forced or {})
     if kept and (list(kept[0].ids[: kept[0].read]) != ids or list(kept[0].source) != source):
-        raise VizError("The steps to go on from belong to another prompt. Begin anew.")
+        raise VizError("These steps belong to another prompt, so they cannot be continued. Start again.")
     if kept and cache and kept[-1].cache is None:
-        raise VizError("The steps to go on from were made without a cache. Begin anew.")
+        raise VizError("These steps were made without a cache, so they cannot be continued. Start again.")
     return _steps(model, ids, source, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
 
 

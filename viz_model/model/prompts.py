@@ -131,7 +131,7 @@ class PromptReader:
         numbers = re.split(r"[\s,]+", text.strip(" \t\n\r,"))
         if not all(re.fullmatch(r"[0-9]{1,9}", number) for number in numbers):
             raise PromptError(
-                f"The model {self.name} has no tokenizer, so it reads no words: give the ids of tokens, whole numbers "
+                f"The model {self.name} has no tokenizer, so it cannot read text. Give token ids, whole numbers "
                 f"from 0 to {self.config.vocab_size - 1}, such as {self.example_ids}."
             )
         return [int(number) for number in numbers]

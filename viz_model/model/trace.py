@@ -144,7 +144,7 @@ class Trace:
             return self.tensors[site]
         except KeyError as error:
             near = ", ".join(difflib.get_close_matches(site, self.tensors, n=4, cutoff=0.0))
-            raise VizError(f"This trace does not hold '{site}'. Near names that it holds: {near}.") from error
+            raise VizError(f"This trace does not hold '{site}'. Similar names that it holds: {near}.") from error
 
     def site(self, name: str, layer: int | None = None) -> str:
         """The full name of a site of this part: "resid_post" of a layer, "embed" or "final_norm" of its stack."""
@@ -234,14 +234,14 @@ class Trace:
     def logits(self) -> Tensor:
         """Logits of the last position: (V,). Raises VizError for a model that predicts no tokens."""
         if "logits" not in self.tensors:
-            raise VizError("This model has no unembedding: it gives a vector for each token, and predicts none.")
+            raise VizError("This model has no unembedding. It gives a vector for each token and predicts no token.")
         return self["logits"]
 
     @torch.inference_mode()
     def logits_at(self, position: int) -> Tensor:
         """Logits of another position, unembedded from the held end of the stream: (V,)."""
         if self.part == "encoder":
-            raise VizError("The encoder makes no logits: they stand at the end of the decoder.")
+            raise VizError("The encoder makes no logits; only the decoder does. Choose the decoder.")
         if not -self.length <= position < self.length:
             raise VizError(f"There is no position {position}: the prompt has {self.length} tokens.")
         return self.unembed(self[self.site("final_norm")][position])

@@ -156,7 +156,7 @@ def quantize(model: Model, choice: Choice, progress: Callable[[float], None] | N
     """
     chosen = [place for place in places(model.transformer) if choice.takes(place)]
     if not chosen:
-        raise VizError(f"{model.name} has no {choice.which} weights in its blocks. Choose others to quantize.")
+        raise VizError(f"{model.name} has no {choice.which} weights in its blocks. Choose other weights to quantize.")
     twin = model.transformer.sharing_copy()
     linears = {place: twin.network.get_submodule(place.name) for place in chosen}
     total, done, tensors = sum(linear.weight.numel() for linear in linears.values()), 0, {}

@@ -40,12 +40,14 @@ def repeats_job(size: Size, steps: int, seed: int, watched: str) -> Job:
 def text_job(size: Size, steps: int, seed: int, watched: str, text: str) -> Job:
     """Learn the next characters of a text, byte by byte. Raises TrainingError where it is too long or too short."""
     if len(text) > LONGEST_TEXT:
-        raise TrainingError(f"The text has {len(text):,} characters; live, {LONGEST_TEXT:,} are the most. Shorten it.")
+        raise TrainingError(
+            f"The text has {len(text):,} characters, but a live training reads at most {LONGEST_TEXT:,}. Shorten it."
+        )
     stream = encode_books([text], Tokenizer.of_bytes())
     if len(stream) <= TEXT_STAGE.length:
         raise TrainingError(
-            f"The text has {len(stream) - 1:,} bytes, and a row of it takes {TEXT_STAGE.length}. Paste a longer text: "
-            "a page or more."
+            f"The text has only {len(stream) - 1:,} bytes, but one row of the training needs {TEXT_STAGE.length}. "
+            "Paste a longer text, a page or more."
         )
     return _job(size, TEXT_STAGE, steps, seed, watched, stream, np.unique(stream[1:]).astype(np.int64))
 
@@ -54,8 +56,8 @@ def _job(size: Size, stage: Stage, steps: int, seed: int, watched: str, stream: 
     ids = tuple(Tokenizer.of_bytes().encode(watched))
     if not 2 <= len(ids) <= stage.length:
         raise TrainingError(
-            f"The row to watch has {len(ids)} byte{'s' * (len(ids) != 1)}; type 2 to {stage.length}, as long as the "
-            "rows of the training."
+            f"The text to watch has {len(ids)} byte{'s' * (len(ids) != 1)}. It must have 2 to {stage.length}, "
+            f"because a row of the training has {stage.length}."
         )
     recipe = Recipe(size.config(), (replace(stage, steps=steps),), seed=seed)
     return Job(recipe, stream, ids, characters)

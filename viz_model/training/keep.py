@@ -28,13 +28,13 @@ def keep(training: LiveTraining, name: str) -> Path:
     if training.last is None:
         raise TrainingError("There is nothing to keep yet: wait until the training has ended, or stop it.")
     if not NAME.fullmatch(name):
-        raise TrainingError("A name is up to 40 small letters (a to z), digits and hyphens. Choose such a one.")
+        raise TrainingError("A name may have up to 40 small letters (a to z), digits and hyphens. Choose another name.")
     folder = checkpoints.FOLDER / name
     if name in checkpoints.BUNDLED or folder.exists():
         raise TrainingError(f"There is a model {name} already. Choose another name.")
     if sum(entry.state == "own" for entry in checkpoints.catalogue()) >= MOST_KEPT:
         raise TrainingError(
-            f"{MOST_KEPT} models were kept already, which is the most. Remove a folder below checkpoints."
+            f"{MOST_KEPT} models are kept already, and there is no place for more. Remove a folder below checkpoints."
         )
     unfinished = checkpoints.FOLDER / f".{name}.unfinished"  # hidden: it is no model before it is whole
     try:

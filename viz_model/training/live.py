@@ -55,7 +55,8 @@ class Job:
         parameters = sum(parameters_by_part(config).values())
         if parameters > MOST_PARAMETERS:
             raise TrainingError(
-                f"This model has {parameters:,} parameters; live, {MOST_PARAMETERS:,} are the most. Take fewer layers."
+                f"This model has {parameters:,} parameters, but a live training allows at most "
+                f"{MOST_PARAMETERS:,}. Choose fewer layers or a smaller width."
             )
 
     @property
@@ -232,7 +233,7 @@ class Trainings:
             self._running = [training for training in self._running if training.is_running]
             if len(self._running) >= self._most:
                 raise TrainingError(
-                    "Somebody else is training on this computer, and one training at a time is what it bears. Try "
+                    "Somebody else is training on this computer, and only one training can run at a time. Try "
                     "again in a minute or two."
                 )
             self._running.append(LiveTraining(job))

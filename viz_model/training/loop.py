@@ -70,8 +70,8 @@ class Training:
         row = max((stage.length for stage in recipe.stages if stage.objective in ON_TEXT), default=0)
         if row and len(stream) <= row:
             raise TrainingError(
-                f"The text has {len(stream):,} tokens to train on, and a row of it takes {row + 1:,}. Give a "
-                "longer text, one paragraph a line."
+                f"The text has {len(stream):,} tokens to train on, but one row needs {row + 1:,}. Give a longer "
+                "text, one paragraph a line."
             )
         self.recipe, self.stream, self.folder, self.step = recipe, stream, folder, 0
         self.model = fresh_transformer(recipe.config, recipe.seed)
@@ -89,7 +89,9 @@ class Training:
     def start_from(self, model: Transformer) -> None:
         """Take the weights of a finished model and begin at the last text stage, with fresh optimizers."""
         if model.config != self.recipe.config:
-            raise TrainingError("The model to start from has another shape than the recipe's. Choose its own recipe.")
+            raise TrainingError(
+                "The model to start from has other sizes than the recipe. Choose the recipe that it was trained with."
+            )
         self.model.load_state_dict(model.state_dict())
         self.step = self.recipe.first_text_step()
 
@@ -136,7 +138,9 @@ class Training:
         with torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
             loss = stage_loss(self.model, stage, self.stream, random)
         if not loss.isfinite():
-            raise TrainingError(f"The loss of step {self.step} is {loss.item()}: lower its stage's rates.")
+            raise TrainingError(
+                f"The loss of step {self.step} is {loss.item()}. Lower the learning rates of its stage."
+            )
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
@@ -186,9 +190,9 @@ class Training:
             state = torch.load(path, weights_only=True)
             its_config, average, averaged = state["recipe"], state["average"], state["averaged"]
         except Exception as error:  # torch names none of the many that a damaged file raises
-            raise TrainingError(f"{path} is damaged or no training state. Remove it to start anew.") from error
+            raise TrainingError(f"{path} is damaged, or is not a training state. Remove it to start again.") from error
         if its_config != repr(self.recipe.config):
-            raise TrainingError(f"{path} is of another recipe. Remove it, or train into another folder.")
+            raise TrainingError(f"{path} belongs to another recipe. Remove it, or train into another folder.")
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)

@@ -42,7 +42,7 @@ def loss(model: Model, rows: Tensor, source: Tensor | None = None) -> Loss:
     if model.config.layout == "encoder-only":
         return _hidden_token_loss(model, rows)
     if rows.shape[-1] < 2:
-        raise VizError("One token predicts nothing that could be compared. Type a longer text.")
+        raise VizError("A text of one token has no next token to predict. Type a longer text.")
     given = {} if source is None else {"source": source[None]}
     total = 0.0
     for row in rows:
@@ -53,7 +53,10 @@ def loss(model: Model, rows: Tensor, source: Tensor | None = None) -> Loss:
 
 def _hidden_token_loss(model: Model, rows: Tensor) -> Loss:
     if model.mask_token is None:
-        raise VizError(f"{model.name} reads in both directions and has no mask token: there is nothing to predict.")
+        raise VizError(
+            f"{model.name} reads in both directions and has no mask token, so it has nothing to predict. Choose "
+            "another model."
+        )
     hidden_places = torch.arange(min(HIDDEN_EVERY // 2, rows.shape[-1] // 2), rows.shape[-1], HIDDEN_EVERY)
     total = 0.0
     for row in rows:

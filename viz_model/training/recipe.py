@@ -86,7 +86,7 @@ class Recipe:
             if step < stage.steps:
                 return stage, step
             step -= stage.steps
-        raise TrainingError(f"The recipe has {self.steps} steps only.")
+        raise TrainingError(f"The recipe has only {self.steps} steps.")
 
     @property
     def reads_text(self) -> bool:

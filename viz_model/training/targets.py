@@ -54,10 +54,10 @@ def next_token_targets(trace: Trace) -> Targets:
     Raises VizError where the model does not predict next tokens, and PromptError for a row of one token.
     """
     if trace.config.layout == "encoder-only":
-        raise VizError("This model reads in both directions: it names hidden tokens, not next ones.")
+        raise VizError("This model reads in both directions, so it predicts hidden tokens and not next tokens.")
     trace = trace.of(trace.config.self_part)
     if trace.length < 2:
-        raise PromptError("One token has no token after it to be learned. Type a longer prompt.")
+        raise PromptError("A prompt of one token has no token after it to predict. Type a longer prompt.")
     return asked(trace, torch.arange(trace.length - 1), torch.tensor(trace.ids[1:]))
 
 

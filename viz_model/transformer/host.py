@@ -76,7 +76,7 @@ class ToLogits:
 def refuse_source(source: Tensor | None, cache: KVCache | None) -> None:
     """Raise VizError where an encoder-decoder is given no source (B,S), or a cache for one of another length."""
     if source is None:
-        raise VizError("An encoder-decoder reads a source: give the ids of one.")
+        raise VizError("An encoder-decoder needs a source. Give its token ids.")
     if cache is not None and cache.source_length != source.shape[1]:
         raise VizError(
             f"The cache was made for a source of {cache.source_length:,} tokens, and this one has "
@@ -87,5 +87,5 @@ def refuse_source(source: Tensor | None, cache: KVCache | None) -> None:
 def refuse_cache(facts: ModelFacts, cache: KVCache, new: int) -> None:
     """Raise VizError where a model can have no cache, or `new` tokens more do not fit into it."""
     if facts.layout == "encoder-only":
-        raise VizError("A cache serves causal models only: here the tokens before change with each new one.")
+        raise VizError("Only causal models can use a cache. In this model every new token changes the earlier ones.")
     cache.refuse_overflow(new)

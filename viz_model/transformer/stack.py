@@ -73,7 +73,7 @@ class Stack(nn.Module):
     def _refuse_cache(self, cache: KVCache, new: int, padding: Tensor | None, n_blocks: int | None) -> None:
         refuse_cache(self.config, cache, new)
         if padding is not None or n_blocks is not None:
-            raise VizError("A cache is filled by passes through all blocks and without padding.")
+            raise VizError("A cache can only be filled by passes through all blocks and without padding.")
 
     def _embed(self, rows: Tensor, positions: Tensor) -> Tensor:
         x = site(f"{self.name}embed.tokens", rows)

@@ -219,7 +219,7 @@ def test_an_id_of_the_hub_that_is_none_gets_a_sentence():
     test = type_in(models(), "hub_id", "../../etc", "Fetch")
     assert not test.exception
     [info] = test.info
-    assert "is no model that can be fetched" in info.value
+    assert "cannot be fetched" in info.value
     assert fetcher().latest is None
 
 

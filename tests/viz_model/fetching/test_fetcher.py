@@ -36,7 +36,7 @@ def test_a_fetch_is_watched_alone_and_cancelled(offered, index, shelf):
 
 def test_what_went_wrong_is_said_and_it_can_be_started_again(offered, shelf):
     fetcher = Fetcher()
-    with pytest.raises(FetchError, match="is no model that can be fetched"):
+    with pytest.raises(FetchError, match="cannot be fetched"):
         fetcher.start("../elsewhere", shelf)
     assert fetcher.latest is None
     offered(sha256="0" * 64)

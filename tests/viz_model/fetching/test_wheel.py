@@ -147,7 +147,7 @@ def test_a_file_of_another_length_is_not_read_at_all(tmp_path):
 
 @pytest.mark.parametrize("name", ["no-such-model", "../up/there", "/etc/passwd", "a/b/c", "a b/c", "org/..", ""])
 def test_a_name_that_is_none(name, shelf):
-    with pytest.raises(FetchError, match="is no model that can be fetched"):
+    with pytest.raises(FetchError, match="cannot be fetched"):
         fetch(name, shelf)
     assert not shelf.exists()
 

@@ -68,7 +68,7 @@ def test_what_would_take_too_much_memory_is_left_out():
 def test_a_measurement_runs_alone_and_ends_when_asked():
     bench = Bench()
     measuring = bench.begin(Shapes(heads=2, groups=1, width=8, causal=True))
-    with pytest.raises(VizError, match="Somebody measures"):
+    with pytest.raises(VizError, match="Another measurement is running"):
         bench.begin(measuring.shapes)
     until = time.monotonic() + 60
     while not measuring.timings and measuring.is_under_way and time.monotonic() < until:

@@ -81,7 +81,7 @@ def test_a_model_without_an_unembedding(tmp_path):
     trace = model.trace(IDS)
     torch.testing.assert_close(trace["final_norm"], bare(torch.tensor([IDS])).last_hidden_state[0], atol=1e-5, rtol=0)
     assert not model.config.has_unembedding
-    with pytest.raises(vm.VizError, match="predicts none"):
+    with pytest.raises(vm.VizError, match="predicts no token"):
         _ = trace.logits
 
 
@@ -134,7 +134,7 @@ def change_config(folder, **values):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"model_type": "llama9"}, "none that transformers .* can read"),
+        ({"model_type": "llama9"}, "cannot be read by transformers"),
         ({"hidden_size": None}, "hidden_size is missing"),
         ({"hidden_size": "many"}, "says that hidden_size is 'many', but it must be a whole number"),
         ({"num_key_value_heads": [2, 1]}, r"num_key_value_heads is '\[2, 1\]', but it must be a whole number"),
@@ -245,5 +245,5 @@ def test_gguf_loads_and_converts(llama, tmp_path):
 
 def test_a_gguf_file_that_was_cut_off(tmp_path):
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\x03\x00\x00\x00")
-    with pytest.raises(vm.CheckpointError, match=r"broken\.gguf is no whole GGUF file"):
+    with pytest.raises(vm.CheckpointError, match=r"broken\.gguf is not a complete GGUF file"):
         vm.load(tmp_path / "broken.gguf")

@@ -70,7 +70,7 @@ def test_a_name_is_taken_once(ended):
 def test_only_so_many_are_kept(ended, monkeypatch):
     monkeypatch.setattr(keeping, "MOST_KEPT", 1)
     keep(ended, "one")
-    with pytest.raises(TrainingError, match="the most"):
+    with pytest.raises(TrainingError, match="no place for more"):
         keep(ended, "two")
 
 

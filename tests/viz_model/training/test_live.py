@@ -142,12 +142,15 @@ def test_there_are_only_so_many_snapshots(steps):
     ("make", "sentence"),
     [
         (lambda: repeats_job(SMALL, MOST_STEPS + 1, 0, WATCHED), "1 to 5,000 steps, not 5,001"),
-        (lambda: repeats_job(SMALL, 20, 0, "a"), "has 1 byte; type 2 to 48"),
-        (lambda: repeats_job(SMALL, 20, 0, "é" * 25), "has 50 bytes; type 2 to 48"),
-        (lambda: repeats_job(Size(4, 8, 512, True), 20, 0, WATCHED), "live, 2,000,000 are the most"),
+        (lambda: repeats_job(SMALL, 20, 0, "a"), "has 1 byte. It must have 2 to 48"),
+        (lambda: repeats_job(SMALL, 20, 0, "é" * 25), "has 50 bytes. It must have 2 to 48"),
+        (lambda: repeats_job(Size(4, 8, 512, True), 20, 0, WATCHED), "allows at most 2,000,000"),
         (lambda: repeats_job(Size(2, 3, 64), 20, 0, WATCHED), "cannot be split into n_heads 3"),
-        (lambda: text_job(SMALL, 20, 0, WATCHED, "too short"), "has 9 bytes, and a row of it takes 64"),
-        (lambda: text_job(SMALL, 20, 0, WATCHED, "x" * (LONGEST_TEXT + 1)), "200,000 are the most"),
+        (
+            lambda: text_job(SMALL, 20, 0, WATCHED, "too short"),
+            "has only 9 bytes, but one row",
+        ),
+        (lambda: text_job(SMALL, 20, 0, WATCHED, "x" * (LONGEST_TEXT + 1)), "reads at most 200,000"),
     ],
 )
 def test_what_is_out_of_bounds_is_refused(make, sentence):

@@ -146,7 +146,7 @@ def test_a_finished_training_is_not_run_again(tmp_path):
 def test_the_state_of_another_model_is_refused(tmp_path):
     run(tmp_path, until=2)
     other = replace(RECIPE, config=small_config(n_kv_heads=4, d_ff=48))
-    with pytest.raises(TrainingError, match="is of another recipe"):
+    with pytest.raises(TrainingError, match="belongs to another recipe"):
         Training(other, STREAM, tmp_path).resume()
     assert Training(RECIPE.with_text_steps(50), STREAM, tmp_path).resume()  # a longer one goes on
 
@@ -160,11 +160,11 @@ def test_a_damaged_state_is_refused_and_changes_nothing(tmp_path):
     for data in damaged:
         path.write_bytes(data)
         training = Training(RECIPE, STREAM, tmp_path)
-        with pytest.raises(TrainingError, match=f"{STATE_FILE} is damaged or no training state"):
+        with pytest.raises(TrainingError, match=f"{STATE_FILE} is damaged, or is not a training state"):
             training.resume()
         assert training.step == 0
     torch.save([1, 2], path)
-    with pytest.raises(TrainingError, match="damaged or no training state"):
+    with pytest.raises(TrainingError, match="is not a training state"):
         Training(RECIPE, STREAM, tmp_path).resume()
 
 
@@ -174,7 +174,7 @@ def test_without_a_state_it_starts_anew(tmp_path):
 
 @pytest.mark.parametrize("size", [0, 1, 16])
 def test_a_text_shorter_than_a_row_is_refused(tmp_path, size):
-    with pytest.raises(TrainingError, match=f"{size} tokens to train on, and a row of it takes 17"):
+    with pytest.raises(TrainingError, match=f"{size} tokens to train on, but one row needs 17"):
         Training(RECIPE, STREAM[:size], tmp_path)
     Training(RECIPE, STREAM[:17], tmp_path)
 

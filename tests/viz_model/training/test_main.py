@@ -144,7 +144,7 @@ def test_a_short_text_with_a_tokenizer_already_there(train):
     folder = train()
     for path in (folder / "training").iterdir():
         path.unlink()
-    with pytest.raises(TrainingError, match="tokens to train on, and a row of it takes 33"):
+    with pytest.raises(TrainingError, match="tokens to train on, but one row needs 33"):
         train("the king\nhad\n")
 
 
@@ -177,7 +177,7 @@ def test_a_checkpoint_of_another_shape_is_no_start(train, tmp_path, monkeypatch)
     monkeypatch.setitem(
         RECIPES, "tiny", Recipe(small_config(vocab_size=280, context_length=32, n_layers=3), RECIPE.stages)
     )
-    with pytest.raises(TrainingError, match="another shape"):
+    with pytest.raises(TrainingError, match="other sizes than the recipe"):
         train(STORY, "--start", str(first), "--out", str(tmp_path / "other"))
 
 

@@ -21,7 +21,7 @@ def test_steps_are_counted_over_all_stages():
         ("text", 2),
         ("text", 3),
     ]
-    with pytest.raises(TrainingError, match="7 steps only"):
+    with pytest.raises(TrainingError, match="only 7 steps"):
         RECIPE.at(7)
 
 

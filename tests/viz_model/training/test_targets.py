@@ -125,5 +125,5 @@ def test_what_has_no_targets_says_so():
         next_token_targets(encoder.trace("abc"))
     with pytest.raises(vm.VizError, match="no mask token"):
         hidden_token_targets(encoder, "abc", 0)
-    with pytest.raises(vm.VizError, match="cache serves causal models"):
+    with pytest.raises(vm.VizError, match="Only causal models can use a cache"):
         list(step_by_step(encoder, [1, 2, 3]))

@@ -114,7 +114,7 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(VizError, match="through all blocks"):
         model.hidden(random_ids(1, 4), cache=cache, n_blocks=1)
     encoder = small_model(layout="encoder-only")
-    with pytest.raises(VizError, match="causal models only"):
+    with pytest.raises(VizError, match="Only causal models"):
         encoder(random_ids(1, 4), cache=KVCache(encoder.config, 4))
 
 

@@ -106,7 +106,7 @@ def test_any_way_of_cutting_a_target_gives_the_logits_of_one_pass(config, cuts, 
 
 def test_what_a_cache_cannot_do_is_refused():
     model = host().transformer
-    with pytest.raises(VizError, match="reads a source"):
+    with pytest.raises(VizError, match="needs a source"):
         model(random_ids(1, 2))
     with pytest.raises(VizError, match="source of 4 tokens, and this one has 7"):
         model(random_ids(1, 2), source=torch.tensor([SOURCE]), cache=KVCache(model.config, 5, source=4))

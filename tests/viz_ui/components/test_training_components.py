@@ -6,7 +6,7 @@ from viz_ui.components.shared.packing import unpack
 from viz_ui.components.tokens.token_targets import TokenTarget, checked_position, pack_targets
 from viz_ui.components.training_curves import Line, Plot, checked_step, pack_curves
 
-LOSS = Plot("loss", 4.0, (Line("training", "stream", (None, 3.0, 2.0)),), ("blind guess", 3.5))
+LOSS = Plot("loss", 4.0, (Line("training", "stream", (None, 3.0, 2.0)),), ("uniform guess", 3.5))
 NONSENSE = [None, {}, "1", 1.5, True, [], [1], [1, 2, 3], [1, "2"], [True, 1], [1, True], [1, 0], [-2, 1], [3, 1]]
 
 
@@ -23,7 +23,7 @@ def test_curves_and_their_snapshot():
     )
     [plot] = header["plots"]
     assert plot["lines"][0]["values"] == [None, 3.0, 2.0]
-    assert plot["level"] == ["blind guess", 3.5]
+    assert plot["level"] == ["uniform guess", 3.5]
     assert unpack(pack_curves([LOSS], step=1, **choices))[0]["step"] == 1
     for step in (-2, 3):
         with pytest.raises(ValueError, match="no snapshot"):

@@ -39,7 +39,7 @@ def held_out_rows(model: vm.Model, books: list[str]) -> np.ndarray:
     length = model.config.context_length
     ids = encode_books(books, model.tokenizer).astype(np.int64)
     if len(ids) < length:
-        raise TrainingError(f"The held-out text has {len(ids)} tokens; a row of it takes {length}.")
+        raise TrainingError(f"The held-out text has {len(ids)} tokens, but one row needs {length}. Give a longer text.")
     return ids[: len(ids) // length * length].reshape(-1, length)
 
 

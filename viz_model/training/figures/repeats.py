@@ -67,7 +67,7 @@ def report(model: Model) -> Report:
     lines = [
         f"{ROWS} rows of {half} random characters and the same again",
         f"what comes again  {measured.right:.1%} right, {measured.loss:.3f} nats/token   "
-        f"blind guess {np.log(len(LETTERS)):.3f}",
+        f"uniform guess {np.log(len(LETTERS)):.3f}",
         *best_heads(heads),
     ]
     return Report(lines, heads)

@@ -74,7 +74,7 @@ def _tokens(model: vm.Model, books: list[str]) -> list[int]:
     ids = [i for book in books for i in model.tokenizer.encode(book)]
     length = model.config.context_length
     if len(ids) < length:
-        raise TrainingError(f"The held-out text has {len(ids)} tokens; a row of it takes {length}.")
+        raise TrainingError(f"The held-out text has {len(ids)} tokens, but one row needs {length}. Give a longer text.")
     return ids
 
 

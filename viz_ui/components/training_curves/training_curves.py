@@ -1,7 +1,7 @@
 """The course of a training over its steps: lines above each other, and a player that leads to any snapshot of it.
 
 training_curves(
-    [Plot("loss, nats", 4.6, (Line("training loss", "stream", (None, 4.1, 3.2)),), level=("blind guess", 4.16))],
+    [Plot("loss, nats", 4.6, (Line("training loss", "stream", (None, 4.1, 3.2)),), level=("uniform guess", 4.16))],
     at=(0, 20, 40), most=1000, step=-1, running=True, key="curves", on_step=lambda number: ...)
 """
 

@@ -100,5 +100,5 @@ def test_the_command_prints_and_writes_them(tmp_path, monkeypatch, capsys):
 def test_what_cannot_be_measured_is_said():
     with pytest.raises(TrainingError, match="has no mask token"):
         masked.masked_figures(Model("small", small_model()), BOOKS)
-    with pytest.raises(TrainingError, match="a row of it takes 48"):
+    with pytest.raises(TrainingError, match="one row needs 48"):
         masked.masked_figures(model(), ["the"])

@@ -155,7 +155,7 @@ def test_attention_made_by_hand_has_the_figures_it_should(monkeypatch):
 
 
 def test_too_short_a_text_is_refused():
-    with pytest.raises(TrainingError, match="held-out text has 1 tokens; a row of it takes 96"):
+    with pytest.raises(TrainingError, match="held-out text has 1 tokens, but one row needs 96"):
         figures.head_figures(model(), ["the"])
 
 
