@@ -10,7 +10,7 @@ from viz_model.shapes import costs
 
 WITH, WITHOUT = "with the cache", "without"
 
-PANELS = ("time of a step, ms", "FLOPs of a step, millions", "bytes of the cache", "difference of the logits")
+PANELS = ("time of a step, ms", "FLOPs, millions", "bytes of the cache", "logits differ by")
 
 
 def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure:
@@ -26,7 +26,7 @@ def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure
         (3, "reserved", [one.cache.allocated_bytes for one in steps], {"color": green, "dash": "dot"}),
         (3, "used", [one.cache.nbytes for one in steps], {"color": blue, "width": 6}),
         (3, "by formula", [costs.step_cache_bytes(one) for one in steps], {"color": orange, "dash": "dash"}),
-        (4, "largest, with − without", [one.largest_difference for one in steps], {"color": green}),
+        (4, "at most", [one.largest_difference for one in steps], {"color": green}),
     ]
     numbers = [one.number for one in steps]
     for column, name, values, line in curves:
