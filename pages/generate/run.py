@@ -129,6 +129,7 @@ def step_picture(step: vm.Step) -> StepPicture:
         drawn=drawn,
         drawn_label=shown(step.model.token_bytes([drawn])[0]),
         forced=step.forced,
+        fixed=step.fixed,
         greedy=sampled.sampling.greedy,
         draw=sampled.draw,
         span=span(sampled, step.token_id),

@@ -294,10 +294,11 @@ def test_what_is_written_first_is_what_the_library_writes(name, model_of):
         own.set_attn_implementation("viz_model")
     steps = list(model.generate(source, max_new_tokens=6, temperature=0.0))
     assert list(steps[-1].ids)[: len(theirs)] == theirs
-    assert (theirs[1] == 7) == (name == "BART, forced")
+    assert (theirs[1] == 7) == (name == "BART, forced") == steps[0].fixed
+    assert not steps[0].forced
     assert model.written(source)[: len(theirs) - 1] == theirs[: len(model.written(source)[: len(theirs) - 1])]
     begun = next(model.generate(source, max_new_tokens=1, temperature=0.0, target=[2, 11]))
-    assert not begun.forced  # a text of one's own has begun otherwise already
+    assert not begun.fixed  # a text of one's own has begun otherwise already
 
 
 @torch.inference_mode()

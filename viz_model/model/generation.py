@@ -38,8 +38,8 @@ class Step:
     """One pass and the token that it chose. Step 0 is the prefill: it reads the whole prompt.
 
     number, ids (all, with the chosen one at the end), token_id and token (its bytes); forced: whether the reader
-    took it instead of what was drawn; sampled: every stage of the drawing. source: what the encoder read, if there is
-    one; then ids are the decoder's.
+    took it instead of what was drawn; fixed: whether the model always writes it there; sampled: every stage of the
+    drawing. source: what the encoder read, if there is one; then ids are the decoder's.
     seconds: of the pass. seconds_uncached, largest_difference: of a second pass that reads everything again, and
     of the logits of both; None unless compared.
     cache: keys and values of the S tokens that were read so far, and those of the source; None without a cache.
@@ -51,6 +51,7 @@ class Step:
     source: tuple[int, ...]
     token: bytes
     forced: bool
+    fixed: bool
     sampled: Sampled
     queries: int
     seconds: float
@@ -156,7 +157,7 @@ def generate(
     cache: whether what was read stays, so that a step reads one token; where a model turns longer texts by other
     angles (`Host.angles_switch_at`), the first longer step reads everything again. compare: also make every pass
     without a cache, and measure both. forced: ids that are taken at steps of these numbers, instead of what was drawn;
-    what a model always writes first (`PromptReader.first_written`) is one of them.
+    where there is none, step 0 takes what the model always writes first (`PromptReader.first_written`).
     kept: the first steps of an earlier run on the same prompt, to go on after them; they are not yielded again.
 
     Raises, before the first step, PromptError for a prompt that cannot be read and for an encoder-only model,
@@ -174,8 +175,6 @@ def generate(
         ids, source = [model.start_token] if target is None else model.encode_target(target), ids
     for token in (forced or {}).values():
         model.encode([token])  # refuses what is no token
-    if ids == [model.start_token] and model.has_source and model.first_written is not None:
-        forced = {0: model.first_written} | dict(forced or {})
     if kept and (list(kept[0].ids[: kept[0].read]) != ids or list(kept[0].source) != source):
         raise VizError("These steps belong to another prompt, so they cannot be continued. Start again.")
     if kept and cache and kept[-1].cache is None:
@@ -194,11 +193,15 @@ def _steps(model, ids, source, max_new_tokens, sampling, cached, compare, forced
     ids = list(kept[-1].ids) if kept else ids
     if kept and kept[-1].is_end:
         return
+    begins = model.has_source and prompt_length == 1 and model.first_written is not None
+    fixed = {0: model.first_written} if begins and 0 not in forced else {}
     for number in range(len(kept), max_new_tokens):
         _refuse_full_context(model, ids, number, max_new_tokens)
         if cache is not None and _is_of_other_angles(model.transformer, cache, len(ids)):
             cache = KVCache(model.config, capacity, source=len(source))  # and so all is read again
-        step = _step(model, ids, source, number, sampling, cache, compare, forced.get(number))
+        step = _step(
+            model, ids, source, number, sampling, cache, compare, (fixed | forced).get(number), number in fixed
+        )
         yield step
         if step.is_end:
             return
@@ -210,7 +213,9 @@ def _is_of_other_angles(host: Host, cache: KVCache, length: int) -> bool:
     return host.angles_switch_at is not None and 0 < cache.length <= host.angles_switch_at < length
 
 
-def _step(model, ids: list[int], source, number: int, sampling, cache: KVCache | None, compare: bool, forced) -> Step:
+def _step(
+    model, ids: list[int], source, number: int, sampling, cache: KVCache | None, compare: bool, taken, fixed
+) -> Step:
     new = ids if cache is None else ids[cache.length :]
     given = {"source": torch.tensor([source])} if source else {}
     with torch.inference_mode(), capture("*.q", "*.mask", optional=("*.bias", "*.sinks")) as found:
@@ -225,13 +230,14 @@ def _step(model, ids: list[int], source, number: int, sampling, cache: KVCache |
             seconds_uncached = time.perf_counter() - start
         largest_difference = float((logits - uncached).abs().max())
     sampled = Sampled(logits, sampling, sampling.draw(number))
-    token = sampled.token_id if forced is None else forced
+    token = sampled.token_id if taken is None else taken
     return Step(
         number=number,
         ids=(*ids, token),
         source=tuple(source),
         token=model.token_bytes([token])[0],
-        forced=forced is not None,
+        forced=taken is not None and not fixed,
+        fixed=fixed,
         sampled=sampled,
         queries=len(new),
         seconds=seconds,

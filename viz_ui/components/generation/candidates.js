@@ -111,7 +111,8 @@ export class Candidates {
     const { now, head } = this.host, u = formatNumber(now.draw), label = `“${head.labels[now.read]}”`;
     const [from, to] = now.span.map((end) => formatNumber(end));
     this.undo.hidden = !now.forced;
-    if (now.forced) {
+    if (now.fixed) setText(this.words, `This model always begins with ${label}, whatever its logits say.`);
+    else if (now.forced) {
       const drawn = now.greedy ? "Greedy takes" : `u = ${u} draws`;
       const took = now.chosen === now.drawn ? "and you took it too" : `but you took ${label}`;
       setText(this.words, `${drawn} “${now.drawn_label}”, ${took}.`);

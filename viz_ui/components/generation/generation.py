@@ -46,7 +46,8 @@ class StepPicture:
     """One step in plain values.
 
     read: S, the tokens that it had for keys; queries: how many of them it read in this pass.
-    chosen, drawn: ids; they differ where the reader took another token than chance. draw: u in [0,1).
+    chosen, drawn: ids; they differ where the reader took another token than chance (forced), or the model
+    always writes another one there (fixed). draw: u in [0,1).
     span: where the chosen token lies on the running sum of the probabilities.
     left, held: after softmax, top-k and top-p, how many tokens are left and what probability they had.
     numbers: lines of (what, with the cache, without it), as texts.
@@ -58,6 +59,7 @@ class StepPicture:
     drawn: int
     drawn_label: str
     forced: bool
+    fixed: bool
     greedy: bool
     draw: float
     span: tuple[float, float]
