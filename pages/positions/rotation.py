@@ -103,7 +103,7 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
         waves = pairs.wavelengths[turning]
         length = config.context_length
         new = int(new_angles(pairs.frequencies, length, length - 1, config.mask != "causal").sum())
-        theta, name = _written_theta(pairs, config.rotary_base)
+        theta, name = _written_theta(pairs)
         st.markdown(
             f"{theta}. The fastest pair makes one "
             f"turn in **{number(waves.min().item(), 3)}** tokens, the slowest in "
@@ -123,12 +123,13 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
     st.plotly_chart(figure, key="wavelengths", theme=None, config={"displayModeBar": False})
 
 
-def _written_theta(pairs: RotaryPairs, base: float | None) -> tuple[str, str]:
+def _written_theta(pairs: RotaryPairs) -> tuple[str, str]:
     """How the frequencies come about, and what they are called in a legend; scaled ones are the model's own."""
     theta = pairs.frequencies[pairs.frequencies > 0]
     width, whole = 2 * len(theta), 2 * len(pairs.frequencies)
     part = "" if width == whole else f", and only the first {width} of the {whole} numbers of a head turn"
-    if base is not None and torch.allclose(theta, rotary_angles(torch.tensor(1), width, base), rtol=1e-4, atol=0):
+    base = theta[1].item() ** (-width / 2) if len(theta) > 1 else 1.0  # θ of pair 1 is base^(−2/D)
+    if torch.allclose(theta, rotary_angles(torch.tensor(1), width, base), rtol=1e-3, atol=0):
         letter = "D" if width == whole else "n"
         return f"θ = base^(−2p/{letter}) with base {base:,.0f} and {letter} = {width}{part}", f"base {base:,.0f}"
     return f"This model scales its angles θ{part}", "scaled by the model"

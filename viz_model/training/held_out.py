@@ -4,7 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from viz_model.checkpoints import FOLDER, catalogue
-from viz_model.errors import TrainingError
+from viz_model.errors import TrainingError, VizError
 from viz_model.model import Model
 from viz_model.training.data import encode_books
 from viz_model.training.figures.report import books_of
@@ -27,8 +27,11 @@ def held_out_rows(model: Model, name: str) -> Tensor | None:
 def long_rows(model: Model, name: str, length: int, count: int) -> tuple[Tensor, bool]:
     """Ids (n,length) of stretches of any length, and whether they were held out from this model's training.
 
-    Of a model without a held-out text they are the tales that were held out from tiny-gpt's. The model has a tokenizer.
+    Of a model without a held-out text they are the tales that were held out from tiny-gpt's. Raises VizError for a
+    model without a tokenizer, which reads no text.
     """
+    if model.tokenizer is None:
+        raise VizError(f"{model.name} has no tokenizer, so it reads no text. Choose a model with one.")
     books = _books_beside(name)
     if books:
         return windows(encode_books(books, model.tokenizer), length, count), True

@@ -190,7 +190,9 @@ def test_a_longer_text_with_other_angles_against_transformers():
 
 def test_only_what_was_trained_on_short_texts_and_turns_is_read_on():
     said = words(app(model="tiny-seq2seq", positions=LONGER, past_times="512")).replace("\\", "")
-    assert re.search("This section shows tiny-llama. It needs a decoder with rotary .* tiny-seq2seq is not one", said)
+    assert re.search(
+        "This section shows tiny-llama. It needs a decoder with a tokenizer, rotary .* tiny-seq2seq is not one", said
+    )
 
 
 def numbers(plotted):

@@ -1,0 +1,108 @@
+"""What pages say of models whose attention is not GPT-2's: formulas, rotation, longer texts, cached logits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import logging
+
+from pages.generate.run import Run
+from pages.masks.sides import Side
+from pages.masks.token_change import _finding
+from tests.reference.families import BERT, FAMILIES, LLAMA, _causal, save_small
+from tests.support.app import opened
+from viz_model.masking.choice import MaskChoice
+from viz_ui.components.shared.packing import unpack
+
+PROMPT = "5 9 11 9 11 30 44 7 8 9 11 20"
+MODELS = FAMILIES | {
+    "GPT-NeoX, a quarter": _causal(
+        "gpt_neox",
+        {**BERT, "hidden_size": 48, "num_attention_heads": 3},
+        rope_parameters={"rope_theta": 10000.0, "partial_rotary_factor": 0.25},
+    ),
+    "Llama, linear": _causal(
+        "llama", LLAMA, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    logging.set_verbosity_error()
+    made = {}
+
+    def get(name):
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp("model")
+            save_small(MODELS[name], made[name])
+        return str(made[name])
+
+    return get
+
+
+def on(page, folder, **choices):
+    return opened(page, model=folder, prompt=PROMPT, layer=1, head=1, query=3, key=1, **choices)
+
+
+def headers(test, having):
+    found = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component")]
+    return [header for header in found if having in header]
+
+
+def said(test):
+    return "\n".join([*(one.value for one in test.markdown), *(one.value for one in test.caption)]).replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "turning", "words"),
+    [
+        ("GPT-NeoX, a quarter", 2, "only the first 4 of the 16 numbers of a head turn"),
+        ("Llama, linear", 3, "This model scales its angles"),
+        ("Gemma 3", 5, "θ = base^(−2p/D) with base"),
+    ],
+)
+def test_a_part_that_turns_and_scaled_angles_are_drawn(name, turning, words, folder_of):
+    test = on("positions", folder_of(name), positions="Rotation")
+    (drawn,) = headers(test, "pairs")
+    assert sum(pair["theta"] > 0 for pair in drawn["pairs"]) == turning
+    assert words in said(test)
+    assert "needs" not in said(test)
+
+
+def test_longer_texts_of_a_model_without_a_tokenizer_are_another_model_s(folder_of):
+    assert "This section shows tiny-llama" in said(on("positions", folder_of("Llama"), positions="Longer texts"))
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [("Gemma 2", r"3\tanh\left(\frac{0.378"), ("gpt-oss", r"\middle|\; s"), ("Granite", r"0.2\,")],
+)
+def test_headlines_are_the_equation_of_the_model(name, formula, folder_of):
+    for page in ("inside_a_head", "shape_reference"):
+        assert any(formula in one.value for one in on(page, folder_of(name)).latex), page
+    assert any(formula in one.value for one in on("masks", folder_of(name)).markdown)
+
+
+def test_rounding_before_a_changed_token_is_said_to_be_that():
+    side = Side("A", MaskChoice("causal"), torch.ones(9, 9, dtype=torch.bool), "")
+    change = np.zeros((3, 9))
+    change[1, 2] = 2.552e-7
+    assert "Nothing before position 6 changed but by rounding, by **2.552×10⁻⁷**" in _finding(side, change, 6)
+    change[1, 2] = 2e-3
+    assert "**1 of the 6** positions before position 6 changed" in _finding(side, change, 6)
+
+
+def test_logits_that_a_cache_changes_are_said_first(monkeypatch, folder_of):
+    test = on("generate", folder_of("Llama"), new=3)
+    assert not test.warning
+    original = Run._make_step
+
+    def differing(self):
+        original(self)
+        self.steps[-1] = replace(self.steps[-1], largest_difference=2.7)
+
+    monkeypatch.setattr(Run, "_make_step", differing)
+    test = on("generate", folder_of("Llama"), new=3, seed=1)
+    assert "the logits differ by 2.7" in test.warning[0].value
