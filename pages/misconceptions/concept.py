@@ -97,6 +97,7 @@ def answer(view: View, scores: dict[str, dict[str, float]], patterns: dict[str, 
     if kinds == {NONE}:
         verdict = f"**None of these four:** {head} does something else on every text."
     elif len(kinds) == 1:
+        moving = MEASURES.index(next(iter(patterns.values())))
         verdict = f"**On these texts it looks like one:** the strongest pattern of {head} is always “{kinds.pop()}”."
     else:
         named = ", ".join(f"“{words}” on text {name}" for name, words in strongest.items())

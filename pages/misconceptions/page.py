@@ -8,6 +8,7 @@ import streamlit as st
 import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
 from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.sections import choose_section
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, sentence
@@ -40,12 +41,9 @@ GUESSES = ("true", "false", "it depends")
 
 
 def draw() -> None:
-    st.title("Misconceptions")
-    st.markdown("**What do people often get wrong about attention?** Guess, then let an experiment answer.")
     names = list(CLAIMS)
-    chosen = st.segmented_control(
-        "Claim", names, default=names[0], required=True, key="claim", bind="query-params", label_visibility="collapsed"
-    )
+    chosen = choose_section("Misconceptions", names, key="claim")
+    st.markdown("**What do people often get wrong about attention?** Guess, then let an experiment answer.")
     claim = CLAIMS[chosen]
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         st.subheader(f"{names.index(chosen) + 1}. “{claim.words}”", width="content", help=explained(*claim.terms))

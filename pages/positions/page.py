@@ -32,7 +32,7 @@ SENTENCES = {
     TABLES: r"**How are positions added to tokens?** The embedding of each token gets one more vector, the row of its "
     r"position: $x_m = e_{\mathrm{token}} + p_m$.",
     ROTATION: "**How does RoPE put positions into attention?** It rotates queries and keys: "
-    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$, so only the distance i − j counts.",
+    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Only i − j counts.",
     SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
     "attention.",
     PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
