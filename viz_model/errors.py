@@ -37,5 +37,5 @@ class FetchError(VizError):
     """A model that cannot be fetched; says from where, and what was wrong."""
 
 
-class FetchStopped(FetchError):
-    """A fetch that was cancelled; nothing of it is kept."""
+class JobStopped(VizError):
+    """Work that somebody stopped before its end."""

@@ -5,19 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-import viz_model as vm
-from viz_model.flash.measuring import Bench, Measuring
+from viz_model.flash.measuring import Measuring
 from viz_model.flash.timing import Call, Shapes, Timing
+from viz_ui.frame.jobs import MEASURING, draw_bar, turns, visitor
 from viz_ui.look.growth_figure import growth_figure
 from viz_ui.look.text import milliseconds, plain, size_words
 
 POLL_SECONDS = 0.7
-
-
-@st.cache_resource(show_spinner=False)
-def bench() -> Bench:
-    """The one measurement at a time of this server."""
-    return Bench()
 
 
 def draw_measured(shapes: Shapes, length: int) -> None:
@@ -31,10 +25,9 @@ def draw_measured(shapes: Shapes, length: int) -> None:
             word = "Measure" if measuring is None else "Measure again"
             st.button(word, key="measure", icon=":material/timer:", on_click=_begin, args=(shapes,), width=170)
         words = st.container()
-    problem = st.session_state.get("measuring_problem") or (measuring.problem if measuring else "")
-    if problem:
-        st.info(plain(problem), icon=":material/timer_off:")
-    timings = [] if measuring is None else list(measuring.timings)  # another may come while this is drawn
+    if measuring is not None and measuring.problem:
+        st.info(plain(measuring.problem), icon=":material/timer_off:")
+    timings = [] if measuring is None else measuring.timings
     if timings:
         _draw_curves(timings, length)
     with words:
@@ -46,17 +39,13 @@ def draw_measured(shapes: Shapes, length: int) -> None:
 
 def _watch(measuring: Measuring, drawn: int) -> None:
     """Look again and again. Draw the page again when another length is done, or when all of it has ended."""
-    st.caption(_state_words(measuring, measuring.shapes))
+    draw_bar(measuring, _state_words(measuring, measuring.shapes))
     if len(measuring.timings) > drawn or not measuring.is_under_way:
         st.rerun(scope="app")
 
 
 def _begin(shapes: Shapes) -> None:
-    st.session_state.pop("measuring_problem", None)
-    try:
-        st.session_state.measuring = bench().begin(shapes)
-    except vm.VizError as error:
-        st.session_state.measuring_problem = str(error)
+    st.session_state.measuring = visitor().start(Measuring(shapes), turns(MEASURING))
 
 
 def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
@@ -66,8 +55,8 @@ def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
             "passed or a gigabyte is full. You can stop it at any time."
         )
     if measuring.is_under_way:
-        done = f"T = {measuring.timings[-1].length:,} is done" if measuring.timings else "starting"
-        return f"Measuring {_shape_words(measuring.shapes)}: {done} …"
+        done = f": {measuring.progress.words}" if measuring.has_begun else ""
+        return f"Measuring {_shape_words(measuring.shapes)}{done}"
     ended = "Stopped. " if measuring.was_stopped else ""
     other = "" if measuring.shapes == shapes else " The model or the mask has changed since: measure again."
     where = measuring.machine

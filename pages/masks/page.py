@@ -5,7 +5,16 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from pages.masks.sides import SIDES, Side, chosen_side, draw_controls, draw_words, keep_drawing, masked_trace
+from pages.masks.sides import (
+    SIDES,
+    Side,
+    chosen_side,
+    draw_controls,
+    draw_words,
+    keep_drawing,
+    masked_trace,
+    masked_traces,
+)
 from pages.masks.token_change import draw_token_change
 from viz_model.heads.comparison import query_entropy
 from viz_model.model.formula import AttentionFormula
@@ -35,6 +44,8 @@ def draw() -> None:
         with place:
             draw_controls(view, name)
             draw_words(view, chosen_side(view, name))
+    # Here, where a click can stop it; what is drawn below finds the passes made.
+    masked_traces(view, [chosen_side(view, name) for name in SIDES], can_stop=True)
     draw_sides()
     with st.container(horizontal=True, gap="medium"):
         with st.container(key="next_side"):

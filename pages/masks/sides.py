@@ -1,6 +1,6 @@
 """The two masks that the page Masks compares: their controls, what was chosen, and the pass under each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from viz_model.masking.choice import (
 from viz_model.masking.drawn import drawn_shape, encode_mask
 from viz_model.transformer import masks
 from viz_ui.frame.address import choose, chosen_value
-from viz_ui.frame.passes import kept_pass
+from viz_ui.frame.passes import kept_passes
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, plain
 
@@ -155,6 +155,19 @@ def _notes(view: View, side: Side) -> list[str]:
 
 def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> vm.Trace:
     """The pass under that mask over the same texts. ids: read in place of the queries' tokens, as many as these."""
+    return masked_traces(view, [side], ids)[0]
+
+
+def masked_traces(
+    view: View, sides: Sequence[Side], ids: tuple[int, ...] | None = None, *, can_stop: bool = False
+) -> list[vm.Trace]:
+    """The passes under all these masks, see `masked_trace`. can_stop: see `passes.kept_pass`."""
+    passes, kind = dict(_pass(view, side, ids) for side in sides), "masked" if ids is None else "changed"
+    return kept_passes(kind, passes, view.model, view.trace.read.ids, most=len(SIDES), can_stop=can_stop)
+
+
+def _pass(view: View, side: Side, ids: tuple[int, ...] | None) -> tuple[Hashable, Callable[[], vm.Trace]]:
+    """What a pass is of, and the pass."""
     read, source = view.trace.read.ids, view.trace.source.ids if view.trace.source else None
     if ids and view.part == "encoder":
         source = ids
@@ -168,8 +181,7 @@ def masked_trace(view: View, side: Side, ids: tuple[int, ...] | None = None) -> 
         with vm.edit(edits):
             return view.model.trace(prompt, target=target).of(view.part).renamed(side.choice.words)
 
-    # Four: two masks, before and after a changed token.
-    return kept_pass("masked", (view.name, read, source, view.part, side.choice), view.model, prompt, work, most=4)
+    return (view.name, read, source, view.part, side.choice), work
 
 
 def _as_edit(choice: MaskChoice) -> Callable[[Tensor], Tensor]:

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from pages.masks.sides import SIDES, Side, chosen_side, masked_trace
+from pages.masks.sides import SIDES, Side, chosen_side, masked_trace, masked_traces
 from viz_model.heads.comparison import ROUNDING, likely_tokens, predicts, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose, choose_cell, clamp
@@ -34,6 +34,7 @@ def draw_token_change(view: View) -> None:
     label, new = view.labels[position], shown(view.model.token_bytes([ids[position]])[0])
     st.markdown(f"With **{plain(new)}** in the place of **{plain(label)}**:")
     sides = [chosen_side(view, name) for name in SIDES]
+    masked_traces(view, sides, ids, can_stop=True)
     matrices: list[Matrix] = []
     for side, place in zip(sides, st.columns(2, gap="medium"), strict=True):
         before, after = masked_trace(view, side), masked_trace(view, side, ids)

@@ -70,17 +70,22 @@ def draw_table() -> None:
 
 
 def rows() -> list[ModelRow]:
-    """The catalogue, the folders that were opened, and a fetch from the Hub that is not in the catalogue yet."""
-    latest = fetcher().latest
-    coming = latest.name if latest and latest.is_under_way else None
+    """The catalogue, the folders that were opened, and fetches from the Hub that are not in the catalogue yet."""
+    coming = [job.of for job in fetcher().coming]
     entries = vm.catalogue()
     made = [to_fetch_row(entry, coming) if entry.folder is None else here_row(entry) for entry in entries]
     made += [opened_row(folder) for folder in opened_folders()]
-    if coming and coming not in {entry.name for entry in entries}:
-        made.append(
-            ModelRow(coming, "Hugging Face Hub", "being fetched", ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")])
-        )
-    return made
+    names = {entry.name for entry in entries}
+    return made + [
+        ModelRow(name, "Hugging Face Hub", coming_words(name, coming), ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")])
+        for name in coming
+        if name not in names
+    ]
+
+
+def coming_words(name: str, coming: list[str]) -> str:
+    """The state of a model that is being fetched, or waits for its turn."""
+    return "being fetched" if name == coming[0] else "waits for its turn"
 
 
 def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> ModelRow:
@@ -100,12 +105,12 @@ def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Model
     return ModelRow(name, about(entry), state, cells(entry), acts, chosen=chosen)
 
 
-def to_fetch_row(entry: Entry, coming: str | None) -> ModelRow:
-    """A model that is not here. coming: the name of the one that is being fetched; its progress is in the sidebar."""
-    if coming == entry.name:
-        return ModelRow(entry.name, about(entry), "being fetched", cells(entry), [Act(CANCEL, "Cancel")])
-    acts = [] if coming else [Act(FETCH, f"Fetch {size_words(entry.download)}", primary=True)]
-    return ModelRow(entry.name, about(entry), entry.state, cells(entry), acts)
+def to_fetch_row(entry: Entry, coming: list[str]) -> ModelRow:
+    """A model that is not here. coming: the names of those that are being fetched, see the sidebar."""
+    state, act = entry.state, Act(FETCH, f"Fetch {size_words(entry.download)}", primary=True)
+    if entry.name in coming:
+        state, act = coming_words(entry.name, coming), Act(CANCEL, "Cancel")
+    return ModelRow(entry.name, about(entry), state, cells(entry), [act])
 
 
 def opened_row(folder: str) -> ModelRow:
@@ -154,7 +159,7 @@ def act(what: str, name: str) -> None:
     elif what == FETCH:
         begin_fetch(name)
     elif what == CANCEL:
-        fetcher().cancel()
+        fetcher().cancel(name)
     elif what == CLOSE:
         let_go(name)
         st.session_state.folders.remove(name)

@@ -7,10 +7,11 @@ from torch import Tensor
 
 import viz_model as vm
 from pages.positions.figures import Curve, loss_figure, read_weights_figure
+from viz_model.jobs import Job
+from viz_model.latest import Latest
 from viz_model.positions.beyond_trained_length import (
     DIVIDED,
     LARGER_BASE,
-    Progress,
     Reading,
     Stretch,
     binned,
@@ -21,7 +22,7 @@ from viz_model.positions.beyond_trained_length import (
 )
 from viz_model.training.held_out import long_rows
 from viz_model.transformer.facts import ModelFacts
-from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.text import number, plain
 from viz_ui.parts.fitting_model import fitting
@@ -31,6 +32,7 @@ TIMES, WINDOWS, FACTORS = (2, 4, 8), (4, 16), (2, 4, 8, 16)
 AS_TRAINED = "as trained"
 WAYS = (AS_TRAINED, DIVIDED, LARGER_BASE)
 BINS = 4  # of a trained length
+TEXTS = Latest(2)  # what was read last, for all visitors
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,6 @@ def draw_past_trained_length() -> None:
         no_row = _no_row(view)
         st.caption(f"This section shows {plain(model.name)}. {no_row}" if no_row else instead)
     found = _found(model, asked)
-    if found is None:
-        return
     trained = model.config.context_length
     st.markdown(_finding(found, trained))
     _draw_curves(found, model, trained)
@@ -119,42 +119,40 @@ def _choose(name: str, model: vm.Model) -> Asked:
     return Asked(name, times or TIMES[1], windows or WINDOWS[0], way or AS_TRAINED, factor or FACTORS[1])
 
 
-def _found(model: vm.Model, asked: Asked) -> LongTextLosses | None:
-    """All that is drawn, kept for this visitor; None when the reader stopped the work."""
+def _found(model: vm.Model, asked: Asked) -> LongTextLosses:
+    """All that is drawn, kept for this visitor; what is done stays where the reader stops the rest."""
     of = (asked.name, asked.times, asked.windows)
     if st.session_state.get("past_trained", (None,))[0] != of:
         st.session_state.past_trained = (of, {})
     parts = st.session_state.past_trained[1]
     wanted = dict.fromkeys(("restarting", AS_TRAINED, asked.words))  # each once
 
-    def work(progress: Progress) -> None:
+    def work(job: Job) -> None:
         rows, parts["held out"] = _rows(model, *of)
         steps = [step for step in wanted if step not in parts]
         for n, step in enumerate(steps):
 
-            def share(done: float, n: int = n) -> None:
-                progress((n + done) / len(steps))
+            def tell(done: float, total: float, n: int = n) -> None:
+                job.tell(n + done / total, len(steps))
 
             if step == "restarting":
                 parts["head"] = previous_token_head(model, rows[0])
-                parts[step] = read_restarting(model, rows, share)
+                parts[step] = read_restarting(model, rows, tell)
             else:
                 stretch = None if step == AS_TRAINED else Stretch(asked.way, asked.factor)
-                parts[step] = read(model, rows, parts["head"], stretch, share)
+                parts[step] = read(model, rows, parts["head"], stretch, tell)
 
     if not wanted.keys() <= parts.keys():
         length = asked.times * model.config.context_length
         words = f"{plain(model.name)} reads {asked.windows} texts of {length:,} tokens"
-        stoppable(words, work, name="past", of=asked)
-    if not wanted.keys() <= parts.keys():
-        return None
+        finished(work, words=words, name="past", of=asked)
     readings = {words: parts[words] for words in (AS_TRAINED, asked.words)}
     return LongTextLosses(parts["restarting"], readings, parts["head"], parts["held out"])
 
 
-@st.cache_resource(max_entries=2, show_spinner=False)
-def _rows(_model: vm.Model, name: str, times: int, windows: int) -> tuple[Tensor, bool]:
-    return long_rows(_model, name, times * _model.config.context_length + 1, windows)
+def _rows(model: vm.Model, name: str, times: int, windows: int) -> tuple[Tensor, bool]:
+    length = times * model.config.context_length + 1
+    return TEXTS.get((name, times, windows), lambda: long_rows(model, name, length, windows))
 
 
 def _finding(found: LongTextLosses, trained: int) -> str:

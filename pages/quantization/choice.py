@@ -18,7 +18,7 @@ from viz_model.quantization.twin import (
     trace_quantized,
     weight_bytes,
 )
-from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, size_words
@@ -94,15 +94,14 @@ def current_choice(view: View, scheme: str, which: str, threshold: float) -> Cho
     return Choice(scheme, which, threshold=threshold if scheme == LLM_INT8 else THRESHOLD, **place)
 
 
-def quantized_model(view: View, choice: Choice) -> Quantized | None:
-    """The quantized copy of the running model; None when the reader stopped the work. Not for fragments, see
-    `stoppable`."""
+def quantized_model(view: View, choice: Choice) -> Quantized:
+    """The quantized copy of the running model; not for fragments, see `jobs.finished`."""
     model, made = view.model, twins()
     if made.made(model, choice) or is_small(model) or choice.which == ONE_LAYER:
         return made.get(model, choice)
-    return stoppable(
-        f"Rounding the weights of {plain(model.name)}",
-        lambda progress: made.get(model, choice, progress),
+    return finished(
+        lambda job: made.get(model, choice, job.tell),
+        words=f"Rounding the weights of {plain(model.name)}",
         name="quantization",
         of=(model.name, choice),
     )

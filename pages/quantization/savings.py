@@ -7,7 +7,7 @@ import streamlit as st
 from pages.quantization.choice import is_small, trace_key
 from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways
 from viz_model.quantization.twin import Quantized
-from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, number, size_words
 
@@ -36,8 +36,6 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     prompt = (view.trace.source or view.trace.read).ids  # of an encoder-decoder the source; it writes the rest here
     ids = prompt[:MOST_READ]
     rows = measured_ways(view, quantized, ids, st.session_state.get("written") or NEW_TOKENS)
-    if rows is None:
-        return
     scheme = quantized.choice.scheme
     st.markdown(table(rows, scheme, predicts=view.model.config.has_unembedding))
     st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))
@@ -62,8 +60,8 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     )
 
 
-def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: int) -> list[Savings] | None:
-    """The table's rows, kept for this visitor until something else is asked; None when the reader stopped."""
+def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: int) -> list[Savings]:
+    """The table's rows, kept for this visitor until something else is asked."""
     of = (*trace_key(view)[:1], ids, new, quantized.choice)
     kept = st.session_state.get("savings")
     if kept is not None and kept[0] == of:
@@ -71,14 +69,13 @@ def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: i
     if is_small(view.model):
         rows = compare_ways(view.model, quantized, ids, new)
     else:
-        rows = stoppable(
-            "Running the task in every way",
-            lambda progress: compare_ways(view.model, quantized, ids, new, progress),
+        rows = finished(
+            lambda job: compare_ways(view.model, quantized, ids, new, job.tell),
+            words="Running the task in every way",
             name="savings",
             of=of,
         )
-    if rows is not None:
-        st.session_state.savings = (of, rows)
+    st.session_state.savings = (of, rows)
     return rows
 
 

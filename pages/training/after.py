@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from pages.training.live import seat
+from pages.training.live import own_training
 from viz_model.heads.matrices import POSITIONS, head_matrices
 from viz_model.training.keep import keep
 from viz_model.training.live import LiveTraining
@@ -41,7 +41,7 @@ def draw_keep(training: LiveTraining) -> None:
 
 def _keep() -> None:
     try:
-        st.session_state.live_kept = keep(seat().training, st.session_state.live_name).name
+        st.session_state.live_kept = keep(own_training(), st.session_state.live_name).name
         st.session_state.live_keep_problem = ""
     except vm.VizError as error:
         st.session_state.live_keep_problem = str(error)
@@ -50,7 +50,7 @@ def _keep() -> None:
 def draw_before_and_after(training: LiveTraining, layer: int, head: int) -> None:
     """One matrix of the chosen head before the first step and after the last."""
     st.subheader(f"Weights of layer {layer}, head {head}, before and after")
-    recipe = training.job.recipe
+    recipe = training.plan.recipe
     length = recipe.stages[0].length
     before, after = (
         head_matrices(told.weights, recipe.config, layer, head, length) for told in (training.first, training.last)

@@ -1,13 +1,12 @@
 """The reader's training: what they choose, starting, watching, stopping; it goes on while they look elsewhere."""
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 import viz_model as vm
 from viz_model.errors import TrainingError
-from viz_model.training.jobs import LONGEST_TEXT, Size, repeats_job, text_job
-from viz_model.training.live import MOST_SECONDS, MOST_STEPS, Job, LiveTraining, Trainings
+from viz_model.training.live import MOST_SECONDS, MOST_STEPS, LiveTraining, Plan
+from viz_model.training.plans import LONGEST_TEXT, Size, repeats_plan, text_plan
+from viz_ui.frame.jobs import TRAINING, turns, visitor
 from viz_ui.frame.text_in_address import LONGEST, from_address, to_address
 from viz_ui.look.text import plain
 
@@ -19,28 +18,9 @@ WATCHED = "kZ3qPm.B7xwLr9TekZ3qPm.B7xwLr9Te"  # sixteen characters, and the same
 WATCHED_IN_TEXT = "Once upon a time there was a king. Once upon a time there was a"
 
 
-@dataclass
-class Seat:
-    """What one visitor trains, or trained last."""
-
-    training: LiveTraining | None = None
-
-    def leave(self) -> None:
-        """The visitor has gone: nobody looks on any more."""
-        if self.training is not None:
-            self.training.stop()
-
-
-@st.cache_resource(show_spinner=False)
-def trainings() -> Trainings:
-    """The live trainings of this server: one at a time."""
-    return Trainings()
-
-
-@st.cache_resource(scope="session", show_spinner=False, on_release=Seat.leave)
-def seat() -> Seat:
-    """This visitor's place; when their session ends, their training is stopped."""
-    return Seat()
+def own_training() -> LiveTraining | None:
+    """What this visitor trains, or trained last."""
+    return st.session_state.get("live_training")
 
 
 def draw_choices() -> None:
@@ -71,7 +51,7 @@ def draw_choices() -> None:
         )
         st.toggle("Feed-forward", key="live_ffn", disabled=running, **bound)
         if running:
-            st.button("Stop", key="live_stop", icon=":material/stop:", on_click=seat().training.stop, width=110)
+            st.button("Stop", key="live_stop", icon=":material/stop:", on_click=own_training().stop, width=110)
         else:
             st.button(
                 "Train", key="live_start", icon=":material/play_arrow:", on_click=start, type="primary", width=110
@@ -118,30 +98,31 @@ def _choose_text(running: bool) -> None:
 
 
 def is_running() -> bool:
-    return seat().training is not None and seat().training.is_running
+    return own_training() is not None and own_training().is_under_way
 
 
 def start() -> None:
     """Callback of the button: begin a training as chosen, or say why not."""
     st.session_state.live_problem = ""
     try:
-        seat().training = trainings().start(_job())
+        plan = _plan()
     except vm.VizError as error:
         st.session_state.live_problem = str(error)
         return
+    st.session_state.live_training = visitor().start(LiveTraining(plan), turns(TRAINING))
     st.session_state.live_snapshot = -1
     st.session_state.live_kept = st.session_state.live_keep_problem = ""
 
 
-def _job() -> Job:
+def _plan() -> Plan:
     state = st.session_state
     size = Size(state.live_layers, state.live_heads, state.live_width, state.live_ffn)
     if state.live_task == REPEATS:
-        return repeats_job(size, state.live_steps, state.live_seed, state.live_watched)
+        return repeats_plan(size, state.live_steps, state.live_seed, state.live_watched)
     text = state.get("live_text") or ""
     if not text.strip():
         raise TrainingError("There is no text to learn from yet. Press “Text” and paste a page or more.")
-    return text_job(size, state.live_steps, state.live_seed, state.live_watched_text, text)
+    return text_plan(size, state.live_steps, state.live_seed, state.live_watched_text, text)
 
 
 def bounds() -> str:
@@ -149,5 +130,5 @@ def bounds() -> str:
     return (
         f"A training has at most {MOST_STEPS:,} steps and ends after {MOST_SECONDS // 60} minutes at the latest. It "
         "uses one core. It goes on while you look at other pages, and stops when you leave. Only one training can run "
-        "on this computer at a time."
+        "on this computer at a time; if someone else is training, yours waits for its turn."
     )

@@ -10,7 +10,7 @@ import viz_model as vm
 from viz_model.training.targets import Targets, compare_with_steps, expected, hidden_token_targets, next_token_targets
 from viz_ui.components.tokens.token_targets import TokenTarget, token_targets
 from viz_ui.frame.address import choose
-from viz_ui.frame.stoppable import stoppable
+from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, labels, number, plain, shown
 
@@ -186,17 +186,16 @@ def _compare(view: View, of: tuple) -> None:
     found = st.session_state.compared
     if found is None:
         own = view.under(view.own_mask)
-        found = stoppable(
-            "Decoding token by token",
-            lambda report: compare_with_steps(view.model, own, report),
+        found = finished(
+            lambda job: compare_with_steps(view.model, own, job.tell),
+            words="Decoding token by token",
             name="compare",
             of=of,
         )
         st.session_state.compared = found
-    if found is not None:
-        st.markdown(
-            f"One pass took **{number(found.pass_seconds * 1e3, 3)} ms**, and {counted(found.steps, 'step')} took "
-            f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by at most "
-            f"**{number(found.largest_difference, 2)}**: under the causal mask, one pass makes the same predictions "
-            "as decoding, all at once."
-        )
+    st.markdown(
+        f"One pass took **{number(found.pass_seconds * 1e3, 3)} ms**, and {counted(found.steps, 'step')} took "
+        f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by at most "
+        f"**{number(found.largest_difference, 2)}**: under the causal mask, one pass makes the same predictions "
+        "as decoding, all at once."
+    )

@@ -6,12 +6,13 @@ import numpy as np
 import streamlit as st
 
 from pages.training.after import draw_before_and_after, draw_keep
-from pages.training.live import bounds, seat
+from pages.training.live import bounds, is_running, own_training
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.live import LiveTraining, Snapshot
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.components.training_curves import Line, Plot, training_curves
+from viz_ui.frame.jobs import draw_bar
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.text import labels, plain
 from viz_ui.look.thumbnails import thumbnails
@@ -21,24 +22,22 @@ POLL_SECONDS = 0.8
 
 def draw_training() -> None:
     """The visitor's training, drawn again and again while it runs."""
-    training = seat().training
-    running = training is not None and training.is_running
-    st.fragment(_draw, run_every=POLL_SECONDS if running else None)()
+    st.fragment(_draw, run_every=POLL_SECONDS if is_running() else None)()
 
 
 def _draw() -> None:
-    training = seat().training
+    training = own_training()
     with st.container(key="live_head_address"):  # not shown: the grid is its widget, the address its place
         for name, label in (("live_layer", "Live layer"), ("live_head", "Live head")):
             st.number_input(label, 0, None, None, key=name, bind="query-params")
     if training is None:
         _draw_nothing_yet()
         return
-    if not training.is_running and st.session_state.get("live_watching"):
+    if not training.is_under_way and st.session_state.get("live_watching"):
         st.session_state.live_watching = False
         st.rerun(scope="app")  # it has ended: the button says Train again, and nothing more is to be asked for
-    st.session_state.live_watching = training.is_running
-    shots = list(training.snapshots)  # it may grow while this is drawn
+    st.session_state.live_watching = training.is_under_way
+    shots = training.snapshots
     _draw_progress(training, shots[-1].step if shots else 0)
     if not shots:
         return
@@ -69,23 +68,22 @@ def _draw_nothing_yet() -> None:
 
 
 def _draw_progress(training: LiveTraining, step: int) -> None:
-    steps, seconds = training.job.recipe.steps, f"{training.seconds:.0f} s"
-    if not step and training.is_running:
-        words = f"Starting … {seconds}"
-    elif training.is_running or step == steps:
-        words = f"{step:,} of {steps:,} steps, {seconds}"
+    steps, seconds = training.plan.recipe.steps, f"{training.seconds:.0f} s"
+    if training.is_under_way and not step:
+        draw_bar(training, f"Starting, {seconds}" if training.has_begun else "This training")
+    elif training.is_under_way or step == steps:
+        st.progress(step / steps, f"{step:,} of {steps:,} steps, {seconds}")
     else:
-        words = f"Ended after step {step:,} of {steps:,}, {seconds}"
-    st.progress(step / steps, words)
+        st.progress(step / steps, f"Ended after step {step:,} of {steps:,}, {seconds}")
     if training.problem:
         st.info(plain(training.problem), icon=":material/edit:")
 
 
 def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None:
-    uniform = math.log(len(training.job.characters))
+    uniform = math.log(len(training.plan.characters))
     loss = Line("training loss", "stream", tuple(shot.loss for shot in shots))
     lines = (loss,)
-    if training.job.recipe.reads_text:
+    if training.plan.recipe.reads_text:
         lines = (loss, Line("random repeats", "scores", tuple(shot.again for shot in shots), dashed=True))
     previous, induction = (
         Line(name, role, tuple(float(getattr(shot, what).max()) for shot in shots), dashed)
@@ -101,9 +99,9 @@ def _draw_curves(training: LiveTraining, shots: list[Snapshot], at: int) -> None
             Plot("weight, best head", 1.0, (previous, induction)),
         ],
         at=[shot.step for shot in shots],
-        most=training.job.recipe.steps,
+        most=training.plan.recipe.steps,
         step=at,
-        running=training.is_running,
+        running=training.is_under_way,
         key="live_curves",
         on_step=_go_to,
     )
@@ -128,7 +126,7 @@ def _draw_grid(shot: Snapshot, layer: int, head: int) -> None:
 
 def _draw_head(training: LiveTraining, shot: Snapshot, layer: int, head: int) -> None:
     """The chosen head on the watched row."""
-    names = labels(Tokenizer.of_bytes().token_bytes(token) for token in training.job.watched)
+    names = labels(Tokenizer.of_bytes().token_bytes(token) for token in training.plan.watched)
     matrix = Matrix(
         "weights",
         f"Layer {layer}, head {head}, step {shot.step:,}",

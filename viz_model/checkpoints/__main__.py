@@ -15,7 +15,6 @@ from pathlib import Path
 from viz_model.checkpoints import catalogue, fetched_folder, load
 from viz_model.errors import VizError
 from viz_model.fetching import fetch, folder_name, remove
-from viz_model.fetching.process import Progress
 
 
 def main() -> None:
@@ -44,7 +43,7 @@ def list_models() -> None:
 
 def fetch_model(name: str) -> None:
     try:
-        folder = fetch(name, fetched_folder(), report=_show)
+        folder = fetch(name, fetched_folder(), _show)
     except KeyboardInterrupt:
         sys.exit("\nCancelled. Nothing of it was kept.")
     except VizError:
@@ -73,9 +72,9 @@ def check(folder: str) -> None:
     )
 
 
-def _show(progress: Progress) -> None:
-    amount = f" {progress.done / 1e6:,.1f} of {progress.total / 1e6:,.1f} MB" if progress.total else ""
-    print(f"\r{progress.doing}{amount}\033[K", end="", flush=True)
+def _show(done: float = 0, total: float | None = None, words: str = "") -> None:
+    amount = f" {done / 1e6:,.1f} of {total / 1e6:,.1f} MB" if total else ""
+    print(f"\r{words}{amount}\033[K", end="", flush=True)
 
 
 COMMANDS = {"list": list_models, "fetch": fetch_model, "remove": remove_model, "convert": convert, "check": check}

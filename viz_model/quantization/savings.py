@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from viz_model.flash.traffic import tiled_bytes, written_out_bytes
+from viz_model.jobs import Tell, untold
 from viz_model.model import Model
 from viz_model.quantization.twin import Quantized, source_weight_bytes, weight_bytes
 from viz_model.shapes.costs import PassSize, pass_flops
@@ -92,12 +93,12 @@ def compare_ways(
     quantized: Quantized,
     ids: tuple[int, ...],
     new_tokens: int,
-    progress: Callable[[float], None] | None = None,
+    tell: Tell = untold,
 ) -> list[Savings]:
     """All ways on one prompt and `new_tokens` more (of an encoder-only model, on the prompt alone), the plain first.
 
     As many tokens are written as the context holds. Every way is gone twice; its time is the shorter one.
-    progress: called with the share that is done after each pass.
+    tell: told after each pass how many are made, of how many.
     """
     ways = ways_for(model)
     read, source = ([model.start_token], list(ids)) if model.has_source else (list(ids), [])
@@ -108,8 +109,7 @@ def compare_ways(
     def passed() -> None:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(done / total)
+        tell(done, total)
 
     def run(way: Way, plain: Tensor | None) -> tuple[Tensor, KVCache | None, float]:
         return _run(quantized.model if way.quantized else model, read, source, passes, way, plain, passed)

@@ -7,7 +7,6 @@ weights take. Schemes: see `quantized_matrix` and `quantized_linear`.
 import copy
 import math
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -15,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import VizError
+from viz_model.jobs import Tell, untold
+from viz_model.latest import Latest
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.quantization.codes import Int8Rows, NF4Blocks, QuantizedMatrix
@@ -148,10 +149,10 @@ def places(host: Host) -> list[WeightPlace]:
 
 
 @torch.inference_mode()
-def quantize(model: Model, choice: Choice, progress: Callable[[float], None] | None = None) -> Quantized:
+def quantize(model: Model, choice: Choice, tell: Tell = untold) -> Quantized:
     """The twin of a model under this choice. The model itself is left as it is.
 
-    progress: called with the share that is done after each matrix; what it raises ends the work.
+    tell: told after each matrix how many numbers are rounded, of how many.
     Raises VizError where the model has no linear layer that was chosen.
     """
     chosen = [place for place in places(model.transformer) if choice.takes(place)]
@@ -169,8 +170,7 @@ def quantize(model: Model, choice: Choice, progress: Callable[[float], None] | N
             linear.forward = DequantizingProduct(tensor.after, linear.bias)
         tensors[place.name] = tensor
         done += tensor.before.numel()
-        if progress is not None:
-            progress(done / total)
+        tell(done, total)
     model = copy.copy(model)
     model.transformer = twin
     return Quantized(choice, model, tensors)
@@ -183,25 +183,20 @@ class Twins:
     """
 
     def __init__(self, most: int = 2):
-        self._most = most
-        self._made: WeakKeyDictionary[Model, dict[Choice, Quantized]] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._most, self._lock = most, threading.Lock()
+        self._made: WeakKeyDictionary[Model, Latest[Choice, Quantized]] = WeakKeyDictionary()
 
     def made(self, model: Model, choice: Choice) -> bool:
         """Whether it is there, so that `get` takes no time."""
-        return choice in self._made.get(model, {})
+        return choice in self._of(model)
 
-    def get(self, model: Model, choice: Choice, progress: Callable[[float], None] | None = None) -> Quantized:
+    def get(self, model: Model, choice: Choice, tell: Tell = untold) -> Quantized:
         """The twin of this model under this choice, made where it is not there; see `quantize`."""
+        return self._of(model).get(choice, lambda: quantize(model, choice, tell))
+
+    def _of(self, model: Model) -> Latest[Choice, Quantized]:
         with self._lock:
-            twins = self._made.setdefault(model, {})
-            twin = twins.pop(choice, None)
-            if twin is None:
-                while len(twins) >= self._most:  # room is made first
-                    del twins[next(iter(twins))]
-                twin = quantize(model, choice, progress)
-            twins[choice] = twin  # the one that was asked for last comes last
-            return twin
+            return self._made.setdefault(model, Latest(self._most))
 
 
 def trace_quantized(quantized: Quantized, trace: Trace) -> tuple[Trace, dict[str, Tensor]]:

@@ -16,7 +16,7 @@ from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import encode_books, split_books
 from viz_model.training.figures.report import HELD_OUT_FILE
-from viz_model.training.loop import SAVE_EVERY, Progress, Training
+from viz_model.training.loop import SAVE_EVERY, StepReport, Training
 from viz_model.training.recipe import RECIPES, Recipe
 from viz_model.training.tokenizer import train_tokenizer
 
@@ -103,11 +103,11 @@ def _tokenizer(folder: Path, beginnings: list[str], vocab_size: int) -> Tokenize
     return tokenizer
 
 
-def _print(progress: Progress) -> None:
-    left = time.strftime("%H:%M:%S", time.gmtime(progress.seconds_left))
+def _print(report: StepReport) -> None:
+    left = time.strftime("%H:%M:%S", time.gmtime(report.seconds_left))
     print(
-        f"step {progress.step}/{progress.steps}  {progress.objective}  loss {progress.loss:.3f}  "
-        f"{progress.tokens_per_second:,.0f} tokens/s  {left} left",
+        f"step {report.step}/{report.steps}  {report.objective}  loss {report.loss:.3f}  "
+        f"{report.tokens_per_second:,.0f} tokens/s  {left} left",
         flush=True,
     )
 

@@ -47,7 +47,7 @@ def keep(training: LiveTraining, name: str) -> Path:
 
 
 def _write(training: LiveTraining, folder: Path) -> None:
-    transformer = make_transformer(training.job.recipe.config)
+    transformer = make_transformer(training.plan.recipe.config)
     transformer.load_state_dict({name: torch.from_numpy(array) for name, array in training.last.weights.items()})
     checkpoints.save(folder, transformer, Tokenizer.of_bytes())
     shot = training.snapshots[-1]
@@ -56,7 +56,7 @@ def _write(training: LiveTraining, folder: Path) -> None:
         "induction": table(torch.from_numpy(shot.induction)),
     }
     (folder / checkpoints.HEADS_FILE).write_text(json.dumps(heads, indent=1) + "\n")
-    objective = training.job.recipe.stages[0].objective
+    objective = training.plan.recipe.stages[0].objective
     with (folder / CURVE_FILE).open("w", newline="") as file:
         rows = [(shot.step, objective, shot.loss) for shot in training.snapshots if shot.loss is not None]
         csv.writer(file).writerows([("step", "objective", "loss"), *rows])

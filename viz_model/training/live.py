@@ -1,24 +1,21 @@
-"""A training that people watch: what it leaves behind every few steps, and the child process that it runs in.
+"""A training that people watch: what it leaves behind every few steps, and the job whose process it runs in.
 
 A process of its own takes one core and no more, holds up nobody's page, and can be ended at any moment. The number of
 threads that torch takes is one for a whole process, so within the server it could not be bounded for a training alone.
 """
 
-import os
 import pickle
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from viz_model.errors import TrainingError
+from viz_model.jobs import Job
+from viz_model.jobs.child import Child
 from viz_model.shapes.costs import parameters_by_part
 from viz_model.training.figures.repeats import measure_repeats, repeated_rows
 from viz_model.training.loop import Training
@@ -32,7 +29,7 @@ PATIENCE_SECONDS = 5  # between asking a child to stop and ending it
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class Plan:
     """What is trained, and what is looked at meanwhile.
 
     stream: ids to train on (N,), empty for random repeats. watched: the ids of the row whose attention is drawn.
@@ -93,18 +90,18 @@ class Parameters:
     weights: Weights
 
 
-def train(job: Job, tell: Callable[[Snapshot | Parameters], None], is_stopped: Callable[[], bool]) -> None:
+def train(plan: Plan, tell: Callable[[Snapshot | Parameters], None], is_stopped: Callable[[], bool]) -> None:
     """Train here and now: tell the parameters, snapshots as they come, and the parameters again."""
-    training = Training(job.recipe, job.stream, None)
+    training = Training(plan.recipe, plan.stream, None)
     tell(Parameters(0, _parameters(training.model)))
-    tell(snapshot(job, training.model, 0, None))
+    tell(snapshot(plan, training.model, 0, None))
     losses = []
 
     def report(progress) -> None:
         losses.append(progress.loss)
         stopped = is_stopped()
-        if progress.step % job.every == 0 or progress.step == progress.steps or stopped:
-            tell(snapshot(job, training.model, progress.step, float(np.mean(losses))))
+        if progress.step % plan.every == 0 or progress.step == progress.steps or stopped:
+            tell(snapshot(plan, training.model, progress.step, float(np.mean(losses))))
             losses.clear()
         if stopped:
             raise _Stopped
@@ -118,12 +115,12 @@ class _Stopped(Exception):
     pass
 
 
-def snapshot(job: Job, transformer: Transformer, step: int, loss: float | None) -> Snapshot:
+def snapshot(plan: Plan, transformer: Transformer, step: int, loss: float | None) -> Snapshot:
     """Look at the model as it is."""
-    length, layers = job.recipe.stages[0].length, range(transformer.config.n_layers)
-    measured = measure_repeats(transformer, repeated_rows(job.characters, MEASURED_ROWS, length // 2))
+    length, layers = plan.recipe.stages[0].length, range(transformer.config.n_layers)
+    measured = measure_repeats(transformer, repeated_rows(plan.characters, MEASURED_ROWS, length // 2))
     with torch.inference_mode(), capture("*.weights") as found:
-        transformer(torch.tensor([job.watched]))
+        transformer(torch.tensor([plan.watched]))
     weights = torch.stack([found[f"blocks.{layer}.attn.weights"][0] for layer in layers])
     return Snapshot(step, loss, measured.loss, measured.previous.numpy(), measured.induction.numpy(), weights.numpy())
 
@@ -132,109 +129,71 @@ def _parameters(transformer: Transformer) -> Weights:
     return {name: tensor.numpy().copy() for name, tensor in transformer.state_dict().items()}
 
 
-class LiveTraining:
-    """A job in a child process: it goes on by itself, and any thread may look at what it left so far.
+class LiveTraining(Job[None]):
+    """A plan that is followed in a process of its own; its parts are snapshots, and the parameters at both ends.
 
-    snapshots: grows by one every `job.every` steps. first, last: the parameters before the first and after the last
-    step, None until they are there. problem: why it ended before its time, as a sentence.
+    A stop asks the process to end after the step that it is in, and ends it where it does not.
     """
 
-    def __init__(self, job: Job, most_seconds: float = MOST_SECONDS):
-        self.job = job
-        self.snapshots: list[Snapshot] = []
-        self.first: Parameters | None = None
-        self.last: Parameters | None = None
-        self.problem = ""
-        self.was_stopped = False
-        self._began, self._seconds = time.monotonic(), None
-        self._most_seconds = most_seconds
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "viz_model.training.live_process"],
-            cwd=Path(__file__).resolve().parents[2],
-            env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self._thread = threading.Thread(target=self._read, name="live training", daemon=True)
-        self._thread.start()
+    def __init__(self, plan: Plan, most_seconds: float = MOST_SECONDS):
+        super().__init__(_follow, of=plan, words="starting")
+        self.plan, self.most_seconds = plan, most_seconds
 
     @property
-    def is_running(self) -> bool:
-        return self._seconds is None
+    def snapshots(self) -> list[Snapshot]:
+        """Those that there are so far: one more every `plan.every` steps."""
+        return [part for part in list(self.parts) if isinstance(part, Snapshot)]
 
     @property
-    def seconds(self) -> float:
-        """How long it has run, or ran."""
-        return time.monotonic() - self._began if self._seconds is None else self._seconds
+    def first(self) -> Parameters | None:
+        """The parameters before the first step, None until they are there."""
+        return self._parameters()[0]
 
-    def stop(self) -> None:
-        """Ask it to end after the step that it is in; what it left stays. It is ended where it does not."""
-        self.was_stopped = self.was_stopped or self.is_running
-        self._ask_to_stop()
+    @property
+    def last(self) -> Parameters | None:
+        """The parameters after the last step that was taken, None until they are there."""
+        return self._parameters()[1]
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended; whether it has."""
-        self._thread.join(seconds)
-        return not self.is_running
+    def _parameters(self) -> list[Parameters | None]:
+        found = [part for part in list(self.parts) if isinstance(part, Parameters)]
+        return [*found, None, None][:2]
 
-    def _ask_to_stop(self) -> None:
-        with suppress(OSError):  # it may have ended already
-            self._child.stdin.close()  # the child reads its end there
-        timer = threading.Timer(PATIENCE_SECONDS, self._child.kill)
-        timer.daemon = True
-        timer.start()
 
-    def _read(self) -> None:
-        limit = threading.Timer(self._most_seconds, self._ask_to_stop)
-        limit.daemon = True
-        limit.start()
-        try:
-            pickle.dump(self.job, self._child.stdin)
-            self._child.stdin.flush()
+def _follow(training: LiveTraining) -> None:
+    environment = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    child = Child(["viz_model.training.live_process"], environment=environment, reads_stdin=True)
+    limit = _later(training.most_seconds, lambda: _ask_to_end(child))
+    training.at_stop(lambda: _ask_to_end(child))
+    try:
+        with suppress(OSError, ValueError):  # it was asked to end already
+            pickle.dump(training.plan, child.process.stdin)
+            child.process.stdin.flush()
+        with suppress(EOFError, pickle.UnpicklingError):  # it has said all that it had to say, or was ended
             while True:
-                self._take(pickle.load(self._child.stdout))
-        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-            pass  # it has said all that it had to say, or was ended
-        finally:
-            limit.cancel()
-            self._end()
-
-    def _take(self, told: Snapshot | Parameters | str) -> None:
-        if isinstance(told, str):
-            self.problem = told
-        elif isinstance(told, Snapshot):
-            self.snapshots.append(told)
-        elif self.first is None:
-            self.first = told
-        else:
-            self.last = told
-
-    def _end(self) -> None:
-        faults = self._child.stderr.read().decode(errors="replace").strip()
-        self._child.stdout.close()
-        self._child.stderr.close()
-        status = self._child.wait()
-        if self.last is None and not self.problem and not self.was_stopped:
-            self.problem = f"The training ended with the status {status}: {faults[-300:] or 'it said nothing'}."
-        self._seconds = time.monotonic() - self._began
+                _take(pickle.load(child.process.stdout), training)
+        faults = child.faults()
+        if training.last is None and not training.was_stopped:
+            raise TrainingError(f"The training ended before its time: {faults[-300:] or 'it said nothing'}.")
+    finally:
+        limit.cancel()
+        child.end()
 
 
-class Trainings:
-    """The live trainings of a server, of which at most `most` run at a time. Safe to be used by any thread."""
+def _take(told: Snapshot | Parameters | str, training: LiveTraining) -> None:
+    if isinstance(told, str):
+        raise TrainingError(told)
+    training.parts.append(told)
+    training.note(told.step, training.plan.recipe.steps)
 
-    def __init__(self, most: int = 1):
-        self._most, self._lock = most, threading.Lock()
-        self._running: list[LiveTraining] = []
 
-    def start(self, job: Job) -> LiveTraining:
-        """Begin a training; raises TrainingError while too many others run."""
-        with self._lock:
-            self._running = [training for training in self._running if training.is_running]
-            if len(self._running) >= self._most:
-                raise TrainingError(
-                    "Somebody else is training on this computer, and only one training can run at a time. Try "
-                    "again in a minute or two."
-                )
-            self._running.append(LiveTraining(job))
-            return self._running[-1]
+def _ask_to_end(child: Child) -> None:
+    with suppress(OSError, ValueError):  # it may have ended already
+        child.process.stdin.close()  # it reads its end there
+    _later(PATIENCE_SECONDS, child.kill)
+
+
+def _later(seconds: float, call: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+    return timer

@@ -1,4 +1,4 @@
-"""The child process of a live training: reads a job from stdin, tells snapshots on stdout, ends when stdin does."""
+"""The child process of a live training: reads a plan from stdin, tells snapshots on stdout, ends when stdin does."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ def main() -> None:
         os.nice(5)  # whoever clicks meanwhile comes first
     told = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with what is told
-    job = pickle.load(sys.stdin.buffer)
+    plan = pickle.load(sys.stdin.buffer)
     stopped = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.buffer.read(), stopped.set()), daemon=True).start()
 
@@ -26,7 +26,7 @@ def main() -> None:
         told.flush()
 
     try:
-        train(job, tell, stopped.is_set)
+        train(plan, tell, stopped.is_set)
     except VizError as error:
         tell(str(error))
     except BrokenPipeError:

@@ -25,7 +25,7 @@ INITIAL_SPREAD = 0.02  # GPT-2's standard deviation of fresh weights
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepReport:
     """One step of a training; `tokens_per_second` over the steps since the last report."""
 
     step: int
@@ -103,7 +103,7 @@ class Training:
             if any(fnmatch(name, pattern) for pattern in self.recipe.taken):
                 tensor[: len(theirs[name])] = theirs[name]
 
-    def run(self, report: Callable[[Progress], None], *, every: int = 25, save_every: int = SAVE_EVERY) -> None:
+    def run(self, report: Callable[[StepReport], None], *, every: int = 25, save_every: int = SAVE_EVERY) -> None:
         """Take the steps that are left; `report` is called every so many steps, the state saved too."""
         self.model.train()
         losses, tokens, since = [], 0, time.perf_counter()
@@ -118,7 +118,7 @@ class Training:
                 seconds, loss = time.perf_counter() - since, float(np.mean(losses))
                 left = seconds / len(losses) * (self.recipe.steps - self.step)
                 self.curve.append((self.step, stage.objective, loss))
-                report(Progress(self.step, self.recipe.steps, stage.objective, loss, tokens / seconds, left))
+                report(StepReport(self.step, self.recipe.steps, stage.objective, loss, tokens / seconds, left))
                 losses, tokens, since = [], 0, time.perf_counter()
             if self.folder is not None and (self.step % save_every == 0 or last):
                 self.save()

@@ -7,7 +7,7 @@ from it instead (Devlin et al. 2019, "BERT", §3.1).
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from viz_model.errors import PromptError, VizError
+from viz_model.jobs import Tell, untold
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.training.data import IGNORED, hide
@@ -133,15 +134,15 @@ class Comparison:
     largest_difference: float
 
 
-def compare_with_steps(model: Model, trace: Trace, report: Callable[[float], None]) -> Comparison:
-    """Read the row of a trace under the model's own mask both ways; `report` is told the share that is done."""
+def compare_with_steps(model: Model, trace: Trace, tell: Tell = untold) -> Comparison:
+    """Read the row of a trace under the model's own mask both ways; tell: told each step, of how many."""
     losses, seconds, row = [], 0.0, trace.ids
     one_pass_seconds(model, row[:-1])  # the first pass of a length is slower
     pass_seconds = one_pass_seconds(model, row[:-1])
     for step in step_by_step(model, row):
         losses.append(step.loss)
         seconds += step.seconds
-        report(len(losses) / (len(row) - 1))
+        tell(len(losses), len(row) - 1)
     difference = (torch.tensor(losses, dtype=torch.float64) - next_token_targets(trace).losses).abs().max().item()
     return Comparison(pass_seconds, seconds, len(losses), difference)
 

@@ -8,9 +8,11 @@ import streamlit as st
 import viz_model as vm
 from viz_model.checkpoints import describe, fetched_folder
 from viz_model.checkpoints.shelf import Shelf
-from viz_model.fetching.fetcher import Fetcher, Fetching
+from viz_model.fetching.fetcher import Fetcher
 from viz_model.fetching.offers import OFFERS
+from viz_model.jobs import Job
 from viz_ui.frame.address import bring_sidebar_along, choose, is_first_run
+from viz_ui.frame.jobs import draw_bar
 from viz_ui.look.text import plain, size_words
 
 BUNDLED = "tiny-gpt"
@@ -26,7 +28,7 @@ def shelf() -> Shelf:
 
 @st.cache_resource(show_spinner=False)
 def fetcher() -> Fetcher:
-    """The one fetch at a time of this server."""
+    """The fetches of this server, one at a time."""
     return Fetcher()
 
 
@@ -95,19 +97,19 @@ def begin_fetch(name: str) -> None:
         st.session_state.fetch_problem = str(error)
 
 
-def _progress_words(fetching: Fetching) -> tuple[str, float | None]:
-    """How far a fetch is, in words, and the share that is done where that is known."""
-    progress = fetching.progress
+def _fetch_words(job: Job) -> str:
+    """What is fetched, and how far it is, in words."""
+    progress, name = job.progress, plain(job.of)
+    if not job.has_begun:
+        return name
     if progress.total:
-        done, total = size_words(progress.done), size_words(progress.total)
-        return f"{progress.doing}: {done} of {total}", progress.done / progress.total
-    return f"{progress.doing} …", None
+        return f"{name}, {progress.words}: {size_words(progress.done)} of {size_words(progress.total)}"
+    return f"{name}, {progress.words}"
 
 
 def draw_fetch() -> None:
     """In the sidebar: the fetch that is under way; what it brought; or a real model to fetch, by one click."""
-    latest = fetcher().latest
-    is_coming = bool(latest and latest.is_under_way)
+    is_coming = bool(fetcher().coming)
     noted = {"awaited", "saw_fetch"} & st.session_state.keys()
     if is_coming or noted or REAL not in _names_here():
         with st.sidebar.container(key="fetch"):
@@ -119,18 +121,19 @@ def _draw_fetch(is_watched: bool) -> None:
 
     It holds small native elements only: a browser may lose a large one that comes again and again.
     """
-    latest = fetcher().latest
-    if latest and latest.is_under_way:
-        if not is_watched:
-            st.rerun(scope="app")
-        words, share = _progress_words(latest)
-        st.progress(share or 0.0, f"{plain(latest.name)}, {words}")
-        st.button("Cancel", on_click=fetcher().cancel, key="cancel_fetch", width="stretch")
-        st.session_state.saw_fetch = latest.name
-        return
-    if saw := st.session_state.pop("saw_fetch", ""):
+    coming, latest = fetcher().coming, fetcher().latest
+    if coming and not is_watched:
+        st.rerun(scope="app")
+    saw = st.session_state.get("saw_fetch", "")
+    st.session_state.saw_fetch = coming[0].of if coming else ""
+    if saw and saw not in [job.of for job in coming]:
         st.session_state.setdefault("awaited", saw)  # whoever saw it come, also after a reload, may look at it
-        st.rerun(scope="app")  # it has ended: there is one model more to choose, and nothing more to watch
+        st.rerun(scope="app")  # it has ended: there is one model more to choose
+    for n, job in enumerate(coming):
+        draw_bar(job, _fetch_words(job))
+        st.button("Cancel", on_click=fetcher().cancel, args=(job.of,), key=f"cancel_fetch_{n}", width="stretch")
+    if coming:
+        return
     here = _names_here()
     awaited = st.session_state.get("awaited")
     if awaited in here and awaited != st.session_state.get("model"):
@@ -144,10 +147,17 @@ def _draw_fetch(is_watched: bool) -> None:
         )
     elif REAL not in here:
         _offer_real()
-    problem = st.session_state.get("fetch_problem") or (latest.problem if latest and latest.name == awaited else "")
+    problem = st.session_state.get("fetch_problem") or (_fetch_problem(latest) if latest else "")
     if problem:
         st.caption(plain(problem))
     bring_sidebar_along()
+
+
+def _fetch_problem(job: Job) -> str:
+    """Why a fetch brought nothing, for who waited for it."""
+    if job.of != st.session_state.get("awaited"):
+        return ""
+    return f"The fetch of {job.of} was cancelled. Nothing of it was kept." if job.was_stopped else job.problem
 
 
 def _names_here() -> set[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from viz_ui.frame.address import draw_echo, note_widgets_drawn
-from viz_ui.frame.passes import Stopped
+from viz_ui.frame.jobs import Stopped, end_unwatched
 from viz_ui.frame.sidebar import draw_sidebar
 
 HERE = Path(__file__).parent
@@ -54,6 +54,7 @@ if view is None and page is not models:  # the page Models is where another one 
     st.info(st.session_state["problem"], icon=":material/edit:")
 else:
     st.session_state["view"] = view
-    with suppress(Stopped):  # where the pass was shown, it is said
+    with suppress(Stopped):  # where the work was shown, it is said
         page.run()
+end_unwatched()
 note_widgets_drawn()

@@ -18,6 +18,7 @@ from viz_ui.frame.address import (
     is_first_run,
     take_chosen,
 )
+from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
 from viz_ui.frame.view import View, traced
 from viz_ui.look.glossary import explained
@@ -53,6 +54,10 @@ def draw_sidebar() -> View | None:
         with st.sidebar.container():  # always there, so that what is below stays while the model reads
             trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
         _say_target(model, trace, target)
+    except Stopped as stopped:
+        _keep_head_and_tokens()
+        st.session_state["problem"] = str(stopped)
+        return None
     except vm.VizError as error:
         st.session_state["problem"] = str(error)
         return None
@@ -298,6 +303,15 @@ def _choose_head_and_tokens(trace: vm.Trace) -> dict[str, int]:
     st.sidebar.caption(f"query {plain(queries[chosen['query']])}  \nkey {plain(keys[chosen['key']])}")
     _say_window(trace, chosen["layer"])
     return chosen
+
+
+def _keep_head_and_tokens() -> None:
+    """Where there is no pass: what was chosen of one stays in its widgets, and so in the address."""
+    left, right = st.sidebar.columns(2)
+    for place, name in ((left, "layer"), (right, "head"), (left, "query"), (right, "key")):
+        place.number_input(
+            name.capitalize(), 0, value=None, step=1, key=name, bind="query-params", placeholder="0", disabled=True
+        )
 
 
 def _say_window(trace: vm.Trace, layer: int) -> None:

@@ -30,7 +30,8 @@ def own_shelves(tmp_path, monkeypatch):
     monkeypatch.setenv("VIZ_FETCHED", str(tmp_path / "fetched"))
     st.cache_resource.clear()
     yield
-    fetcher().cancel()
+    for job in fetcher().coming:
+        job.stop(10)
     st.cache_resource.clear()
 
 
@@ -188,7 +189,7 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     assert acts(test, REAL) == ["Cancel"]
     reloaded = AppTest.from_file(MAIN, default_timeout=60).run()  # a new visitor, to the server
     assert reloaded.sidebar.get("progress")
-    test.sidebar.button(key="cancel_fetch").click().run()
+    test.sidebar.button(key="cancel_fetch_0").click().run()
     assert "was cancelled. Nothing of it was kept." in test.sidebar.caption[0].value.replace("\\", "")
     assert rows(test)[REAL]["state"] == "to fetch"
     assert [path.name for path in (tmp_path / "fetched").iterdir()] == [".lock"]

@@ -10,14 +10,15 @@ import torch
 from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
-from pages.training import live
 from tests.support.app import PROMPTS, at, ids, opened
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import gpt2
 from viz_model import checkpoints
-from viz_model.training.jobs import Size, repeats_job
-from viz_model.training.live import train
+from viz_model.jobs import Visitor
+from viz_model.training.live import LiveTraining, train
+from viz_model.training.plans import Size, repeats_plan
 from viz_ui.components.shared.packing import unpack
+from viz_ui.frame.jobs import TRAINING, turns
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 ROW = "abcdefabcdef"
@@ -43,8 +44,8 @@ def told(test: AppTest) -> str:
 def desk(monkeypatch):
     """A server of its own for live trainings, which ends what it began."""
     st.cache_resource.clear()
-    yield live.trainings()
-    for training in live.trainings()._running:
+    yield turns(TRAINING)
+    for training in turns(TRAINING).jobs:
         training.stop()
     st.cache_resource.clear()
 
@@ -120,14 +121,14 @@ def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
     assert "Press **Train**" in told(test)
     test.button(key="live_start").click().run()
     assert not test.exception
-    [training] = desk._running
+    [training] = desk.jobs
     test.run()
     assert training.wait(90)
     test.run()
     assert not test.exception
     assert not training.problem
     expected = []
-    train(repeats_job(Size(d_model=16), 20, 0, ROW), expected.append, lambda: False)
+    train(repeats_plan(Size(d_model=16), 20, 0, ROW), expected.append, lambda: False)
     _, *shots, _ = expected
     curves = header(test, "plots")
     assert curves["at"] == [*range(21)]
@@ -156,15 +157,18 @@ def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
 
 
 def test_while_somebody_else_trains_one_waits_and_a_stop_ends_ones_own(desk):
-    other = desk.start(repeats_job(Size(d_model=16), 5000, 0, ROW))
+    other = Visitor().start(LiveTraining(repeats_plan(Size(d_model=16), 5000, 0, ROW)), desk)
     test = app(**LIVE | {"live_steps": 5000})
     test.button(key="live_start").click().run()
-    assert "Somebody else is training" in test.info[0].value
+    [bar] = test.main.get("progress")
+    assert bar.proto.text == "This training: waits for its turn, next in the queue …"
+    assert desk.jobs[0] is other
+    training = desk.jobs[1]
     other.stop()
     assert other.wait(30)
-    test.button(key="live_start").click().run()
+    test.run()
     assert not test.info
-    [training] = desk._running
+    assert desk.jobs == (training,)
     end = time.monotonic() + 90
     while not training.snapshots:
         assert time.monotonic() < end
@@ -191,7 +195,7 @@ def test_what_cannot_be_trained_gets_a_sentence(desk, address, sentence):
     test.button(key="live_start").click().run()
     assert not test.exception
     assert sentence in test.info[0].value.replace("\\", "")
-    assert not desk._running
+    assert not desk.jobs
 
 
 @pytest.mark.parametrize(

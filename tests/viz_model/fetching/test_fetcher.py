@@ -1,4 +1,4 @@
-"""The one fetch of a server: begun, watched, cancelled, and what is said when it has ended."""
+"""The fetches of a server: begun, watched, waiting, cancelled, and what is said when they have ended."""
 
 import time
 
@@ -16,22 +16,29 @@ def wait_until(is_so, seconds=60):
         time.sleep(0.05)
 
 
-def test_a_fetch_is_watched_alone_and_cancelled(offered, index, shelf):
+def test_a_fetch_is_watched_others_wait_and_it_is_cancelled(offered, index, shelf):
     offered()
     index.pause = 0.2
     fetcher = Fetcher()
     assert fetcher.latest is None
-    fetcher.start(NAME, shelf)
-    assert fetcher.latest.is_under_way
-    with pytest.raises(FetchError, match="small-model is being fetched"):
-        fetcher.start(NAME, shelf)
-    wait_until(lambda: fetcher.latest.progress.done > 0)
-    assert fetcher.latest.progress.doing == "downloading"
-    fetcher.cancel()
-    assert not fetcher.latest.is_under_way
-    assert fetcher.latest.problem == "The fetch of small-model was cancelled. Nothing of it was kept."
+    job = fetcher.start(NAME, shelf)
+    assert fetcher.latest is job
+    assert fetcher.start(NAME, shelf) is job, "who asks for the same watches the same"
+    next_one = fetcher.start("org/next", shelf)
+    assert [one.of for one in fetcher.coming] == [NAME, "org/next"]
+    assert not next_one.has_begun
+    wait_until(lambda: job.progress.done > 0)
+    assert job.progress.words == "downloading"
+    fetcher.cancel("org/next")
+    assert next_one.was_stopped
+    assert job.is_under_way
+    fetcher.cancel(NAME)
+    assert not job.is_under_way
+    assert job.was_stopped
+    assert job.problem == ""
     assert [path.name for path in shelf.iterdir()] == [".lock"]
-    fetcher.cancel()  # there is nothing to cancel
+    assert fetcher.coming == ()
+    fetcher.cancel(NAME)  # there is nothing to cancel
 
 
 def test_what_went_wrong_is_said_and_it_can_be_started_again(offered, shelf):

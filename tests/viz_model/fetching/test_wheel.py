@@ -16,15 +16,13 @@ from filelock import FileLock
 import viz_model as vm
 from tests.support.servers import FOLDER, NAME, wheel
 from tests.support.small_models import small_config
-from viz_model.errors import CheckpointError, FetchError, FetchStopped
+from viz_model.errors import CheckpointError, FetchError, JobStopped
 from viz_model.fetching import SCRATCH, fetch, remove
-from viz_model.fetching import process as processes
-from viz_model.fetching.process import Watch
 from viz_model.fetching.wheel import check_file, unpack
+from viz_model.jobs import Progress, child, untold
 
 FOLDER_OF_TINY_GPT = vm.checkpoints.FOLDER / "tiny-gpt"
 CHILDREN = []
-UNWATCHED = Watch(report=lambda progress: None, is_cancelled=lambda: False)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +35,18 @@ def watched_children(monkeypatch):
         CHILDREN.append(original(*arguments, **options))
         return CHILDREN[-1]
 
-    monkeypatch.setattr(processes.subprocess, "Popen", popen)
+    monkeypatch.setattr(child.subprocess, "Popen", popen)
+
+
+def telling(seen, is_stopped=lambda progress: False):
+    """What `fetch` tells, noted; and ended at the first of which `is_stopped` is true."""
+
+    def tell(done=0, total=None, words=""):
+        seen.append(Progress(done, total, words))
+        if is_stopped(seen[-1]):
+            raise JobStopped("Stopped.")
+
+    return tell
 
 
 def nothing_is_left(shelf):
@@ -49,12 +58,12 @@ def nothing_is_left(shelf):
 def test_a_fetched_model_is_whole_described_and_removed_again(offered, index, shelf):
     content = offered()
     seen = []
-    folder = fetch(NAME, shelf, report=seen.append)
+    folder = fetch(NAME, shelf, telling(seen))
     assert folder == shelf / NAME
     assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors", "source.json", "LICENSE"}
-    assert {"downloading", "checking", "loading it for trial"} <= {progress.doing for progress in seen}
+    assert {"downloading", "checking", "loading it for trial"} <= {progress.words for progress in seen}
     assert all(progress.done <= progress.total for progress in seen if progress.total is not None)
-    assert {progress.total for progress in seen if progress.doing == "checking"} == {len(content)}
+    assert {progress.total for progress in seen if progress.words == "checking"} == {len(content)}
     assert vm.load(NAME).config == small_config()
 
     [entry] = [entry for entry in vm.catalogue() if entry.name == NAME]
@@ -83,8 +92,8 @@ def test_a_download_that_breaks_off_leaves_nothing_and_can_be_repeated(offered, 
         fetch(NAME, shelf)
     nothing_is_left(shelf)
     index.cut_at, seen = None, []
-    with pytest.raises(FetchStopped):  # again, as far as it takes to see that the file is whole
-        fetch(NAME, shelf, lambda progress: seen.append(progress.doing), lambda: "unpacking" in seen)
+    with pytest.raises(JobStopped):  # again, as far as it takes to see that the file is whole
+        fetch(NAME, shelf, telling(seen, lambda progress: progress.words == "unpacking"))
     nothing_is_left(shelf)
 
 
@@ -113,10 +122,10 @@ def test_a_cancelled_download_ends_at_once_and_leaves_nothing(offered, index, sh
     offered()
     index.pause = 0.4  # 20 seconds in all
     began, seen = time.monotonic(), []
-    with pytest.raises(FetchStopped, match="Nothing of it was kept"):
-        fetch(NAME, shelf, report=seen.append, is_cancelled=lambda: any(progress.done for progress in seen))
+    with pytest.raises(JobStopped):
+        fetch(NAME, shelf, telling(seen, lambda progress: progress.done > 0))
     assert time.monotonic() - began < 18
-    assert seen[-1].doing == "downloading"
+    assert seen[-1].words == "downloading"
     nothing_is_left(shelf)
 
 
@@ -142,7 +151,7 @@ def test_where_nothing_can_be_written_the_sentence_says_what_to_do(offered, shel
 def test_a_file_of_another_length_is_not_read_at_all(tmp_path):
     (tmp_path / "short.whl").write_bytes(b"x" * 76)
     with pytest.raises(FetchError, match="has 76 bytes instead of 77"):
-        check_file(tmp_path / "short.whl", 77, hashlib.sha256(b"x" * 77).hexdigest(), UNWATCHED)
+        check_file(tmp_path / "short.whl", 77, hashlib.sha256(b"x" * 77).hexdigest(), untold)
 
 
 @pytest.mark.parametrize("name", ["no-such-model", "../up/there", "/etc/passwd", "a/b/c", "a b/c", "org/..", ""])

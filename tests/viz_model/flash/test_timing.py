@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from viz_model.errors import VizError
-from viz_model.flash.measuring import Bench
+from viz_model.flash.measuring import Measuring
 from viz_model.flash.timing import (
     Shapes,
     fused_attention,
@@ -65,27 +64,23 @@ def test_what_would_take_too_much_memory_is_left_out():
     assert len(found) > 1
 
 
-def test_a_measurement_runs_alone_and_ends_when_asked():
-    bench = Bench()
-    measuring = bench.begin(Shapes(heads=2, groups=1, width=8, causal=True))
-    with pytest.raises(VizError, match="Another measurement is running"):
-        bench.begin(measuring.shapes)
+def test_a_measurement_tells_length_after_length_and_ends_when_asked():
+    measuring = Measuring(Shapes(heads=2, groups=1, width=8, causal=True)).start()
     until = time.monotonic() + 60
     while not measuring.timings and measuring.is_under_way and time.monotonic() < until:
         time.sleep(0.1)
-    measuring.stop()
-    measuring.wait(10)
+    measuring.stop(10)
     assert not measuring.is_under_way
     assert measuring.was_stopped
     assert not measuring.problem
     assert measuring.timings[0].length == 64
+    assert measuring.progress.done == len(measuring.timings)
     assert measuring.machine.threads == 1
     assert measuring.machine.processor == machine().processor
-    bench.begin(measuring.shapes).stop()  # and then another may begin
 
 
 def test_a_process_that_fails_says_so():
-    measuring = Bench().begin(Shapes(heads=3, groups=2, width=8, causal=True))  # 3 heads cannot share 2
+    measuring = Measuring(Shapes(heads=3, groups=2, width=8, causal=True)).start()  # 3 heads cannot share 2
     measuring.wait(60)
     assert measuring.problem.startswith("The measurement ended early: ")
     assert not measuring.was_stopped

@@ -123,9 +123,9 @@ def test_the_head_that_looks_back_is_found_by_its_weights_in_transformers():
 
 def test_progress_goes_from_nothing_to_all():
     seen = []
-    read(ours(), ROWS, (0, 0), progress=seen.append)
-    read_restarting(ours(), ROWS, seen.append)
-    assert seen == [0, 0.5, 1.0] * 2
+    read(ours(), ROWS, (0, 0), tell=lambda *told: seen.append(told))
+    read_restarting(ours(), ROWS, lambda *told: seen.append(told))
+    assert seen == [(0, 2), (1, 2), (2, 2)] * 2
 
 
 def test_bins_are_means_over_positions_and_windows():

@@ -142,12 +142,13 @@ def test_the_twins_pass_is_the_same_pass(layout):
 
 
 def test_progress_is_told_and_what_it_raises_ends_the_work():
-    shares = []
-    quantize(model(), Choice(INT8), shares.append)
-    assert shares == sorted(shares)
-    assert (len(shares), shares[-1]) == (12, 1.0)
+    told = []
+    quantize(model(), Choice(INT8), lambda *progress: told.append(progress))
+    assert len(told) == 12
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert {total for _, total in told} == {told[-1][0]}
 
-    def stop(share):
+    def stop(done, total):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):

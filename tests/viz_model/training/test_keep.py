@@ -10,9 +10,9 @@ import viz_model as vm
 from viz_model import checkpoints
 from viz_model.errors import TrainingError
 from viz_model.training import keep as keeping
-from viz_model.training.jobs import Size, repeats_job
 from viz_model.training.keep import keep
 from viz_model.training.live import train
+from viz_model.training.plans import Size, repeats_plan
 
 
 class Ended:
@@ -21,9 +21,9 @@ class Ended:
     problem = ""
 
     def __init__(self):
-        self.job = repeats_job(Size(d_model=16), 20, 2, "abcdabcd")
+        self.plan = repeats_plan(Size(d_model=16), 20, 2, "abcdabcd")
         told = []
-        train(self.job, told.append, lambda: False)
+        train(self.plan, told.append, lambda: False)
         self.first, *self.snapshots, self.last = told
 
 

@@ -10,10 +10,13 @@ import pytest
 import torch
 
 from viz_model.errors import TrainingError
+from viz_model.jobs import Turns, Visitor
+from viz_model.jobs.child import Child
+from viz_model.training import live
 from viz_model.training.data import LETTERS
-from viz_model.training.jobs import LONGEST_TEXT, TEXT_STAGE, Size, repeats_job, text_job
-from viz_model.training.live import MOST_SNAPSHOTS, MOST_STEPS, LiveTraining, Parameters, Snapshot, Trainings, train
+from viz_model.training.live import MOST_SNAPSHOTS, MOST_STEPS, LiveTraining, Parameters, Snapshot, train
 from viz_model.training.loop import Training
+from viz_model.training.plans import LONGEST_TEXT, TEXT_STAGE, Size, repeats_plan, text_plan
 from viz_model.transformer.hooks import capture
 
 WATCHED = "abcdefabcdef"
@@ -23,10 +26,10 @@ NEVER = lambda: False  # noqa: E731
 LONG = 90  # seconds that a busy machine may need
 
 
-def told(job, is_stopped=NEVER):
+def told(plan, is_stopped=NEVER):
     """What `train` tells, apart: snapshots, and the parameters at both ends."""
     found = []
-    train(job, found.append, is_stopped)
+    train(plan, found.append, is_stopped)
     first, *shots, last = found
     assert isinstance(first, Parameters)
     assert isinstance(last, Parameters)
@@ -53,10 +56,10 @@ def until(condition, seconds=LONG):
 @pytest.mark.parametrize("task", ["repeats", "text"])
 def test_snapshots_are_those_of_the_same_recipe_at_leisure(task):
     """Run by the loop that trains the bundled models, its weights looked at with a capture of the test's own."""
-    job = repeats_job(SMALL, 70, 5, WATCHED) if task == "repeats" else text_job(SMALL, 70, 5, WATCHED, TEXT)
-    assert job.every == 2
-    _, shots, last = told(job)
-    training, expected, losses = Training(job.recipe, job.stream, None), {}, {}
+    plan = repeats_plan(SMALL, 70, 5, WATCHED) if task == "repeats" else text_plan(SMALL, 70, 5, WATCHED, TEXT)
+    assert plan.every == 2
+    _, shots, last = told(plan)
+    training, expected, losses = Training(plan.recipe, plan.stream, None), {}, {}
 
     def look(progress):
         with torch.inference_mode(), capture("*.weights") as found:
@@ -76,17 +79,17 @@ def test_snapshots_are_those_of_the_same_recipe_at_leisure(task):
 
 
 def test_the_seed_decides_everything():
-    one, two = (told(repeats_job(SMALL, 20, 3, WATCHED))[1][-1] for _ in range(2))
+    one, two = (told(repeats_plan(SMALL, 20, 3, WATCHED))[1][-1] for _ in range(2))
     same(one, two)
-    other = told(repeats_job(SMALL, 20, 4, WATCHED))[1][-1]
+    other = told(repeats_plan(SMALL, 20, 4, WATCHED))[1][-1]
     assert not np.array_equal(one.weights, other.weights)
 
 
 def test_the_child_tells_what_the_same_job_tells_here_and_leaves_this_process_alone():
     threads = torch.get_num_threads()
-    training = LiveTraining(repeats_job(SMALL, 20, 3, WATCHED))
-    assert training.is_running
-    first, shots, last = told(training.job)
+    training = LiveTraining(repeats_plan(SMALL, 20, 3, WATCHED)).start()
+    assert training.is_under_way
+    first, shots, last = told(training.plan)
     assert training.wait(LONG)
     assert not training.problem
     assert len(training.snapshots) == len(shots) == 21
@@ -101,25 +104,41 @@ def test_the_child_tells_what_the_same_job_tells_here_and_leaves_this_process_al
 
 
 def test_one_at_a_time_until_it_is_stopped():
-    """Two visitors, one computer: the second gets a sentence; when the first has stopped, it is their turn."""
-    desk, job = Trainings(), repeats_job(SMALL, MOST_STEPS, 0, WATCHED)
-    first = desk.start(job)
-    with pytest.raises(TrainingError, match="Somebody else is training on this computer"):
-        desk.start(job)
+    """Two visitors, one computer: the second waits; when the first has stopped, it is their turn."""
+    turns, plan = Turns(), repeats_plan(SMALL, MOST_STEPS, 0, WATCHED)
+    first, second = (Visitor().start(LiveTraining(plan), turns) for _ in range(2))
+    assert not second.has_begun
     until(lambda: len(first.snapshots) > 1)
+    assert (first.progress.done, first.progress.total) == (first.snapshots[-1].step, MOST_STEPS)
     first.stop()
     assert first.wait(20)
     assert first.was_stopped
     assert not first.problem
     assert first.last.step == first.snapshots[-1].step < MOST_STEPS
-    second = desk.start(job)
-    os.kill(second._child.pid, signal.SIGKILL)  # as a computer out of memory would
+    until(lambda: second.snapshots)
+    second.stop()
     assert second.wait(20)
-    assert "ended with the status -9" in second.problem
+
+
+def test_a_process_that_is_killed_is_noticed(monkeypatch):
+    """As a computer out of memory would."""
+    children = []
+
+    def noted(*words, **options):
+        children.append(Child(*words, **options))
+        return children[0]
+
+    monkeypatch.setattr(live, "Child", noted)
+    training = LiveTraining(repeats_plan(SMALL, MOST_STEPS, 0, WATCHED)).start()
+    until(lambda: children)
+    os.kill(children[0].process.pid, signal.SIGKILL)
+    assert training.wait(20)
+    assert "ended with the status -9" in training.problem
+    assert not training.was_stopped
 
 
 def test_time_is_bounded():
-    training = LiveTraining(repeats_job(SMALL, MOST_STEPS, 0, WATCHED), most_seconds=0.1)
+    training = LiveTraining(repeats_plan(SMALL, MOST_STEPS, 0, WATCHED), most_seconds=0.1).start()
     assert training.wait(LONG)
     assert (training.last.step if training.last else 0) < MOST_STEPS
     assert not training.was_stopped
@@ -127,30 +146,30 @@ def test_time_is_bounded():
 
 def test_a_stop_keeps_the_step_that_was_made():
     asked = iter([False] * 4 + [True])
-    _, shots, last = told(repeats_job(SMALL, 118, 1, WATCHED), lambda: next(asked))
+    _, shots, last = told(repeats_plan(SMALL, 118, 1, WATCHED), lambda: next(asked))
     assert last.step == shots[-1].step == 5  # no snapshot was due there
     assert shots[-1].loss is not None
 
 
 @pytest.mark.parametrize("steps", [20, 59, 60, 61, 118, 119, 800, MOST_STEPS])
 def test_there_are_only_so_many_snapshots(steps):
-    job = repeats_job(SMALL, steps, 0, WATCHED)
-    assert len({0, steps, *range(0, steps, job.every)}) <= MOST_SNAPSHOTS
+    plan = repeats_plan(SMALL, steps, 0, WATCHED)
+    assert len({0, steps, *range(0, steps, plan.every)}) <= MOST_SNAPSHOTS
 
 
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: repeats_job(SMALL, MOST_STEPS + 1, 0, WATCHED), "1 to 5,000 steps, not 5,001"),
-        (lambda: repeats_job(SMALL, 20, 0, "a"), "has 1 byte. It must have 2 to 48"),
-        (lambda: repeats_job(SMALL, 20, 0, "é" * 25), "has 50 bytes. It must have 2 to 48"),
-        (lambda: repeats_job(Size(4, 8, 512, True), 20, 0, WATCHED), "allows at most 2,000,000"),
-        (lambda: repeats_job(Size(2, 3, 64), 20, 0, WATCHED), "cannot be split into n_heads 3"),
+        (lambda: repeats_plan(SMALL, MOST_STEPS + 1, 0, WATCHED), "1 to 5,000 steps, not 5,001"),
+        (lambda: repeats_plan(SMALL, 20, 0, "a"), "has 1 byte. It must have 2 to 48"),
+        (lambda: repeats_plan(SMALL, 20, 0, "é" * 25), "has 50 bytes. It must have 2 to 48"),
+        (lambda: repeats_plan(Size(4, 8, 512, True), 20, 0, WATCHED), "allows at most 2,000,000"),
+        (lambda: repeats_plan(Size(2, 3, 64), 20, 0, WATCHED), "cannot be split into n_heads 3"),
         (
-            lambda: text_job(SMALL, 20, 0, WATCHED, "too short"),
+            lambda: text_plan(SMALL, 20, 0, WATCHED, "too short"),
             "has only 9 bytes, but one row",
         ),
-        (lambda: text_job(SMALL, 20, 0, WATCHED, "x" * (LONGEST_TEXT + 1)), "reads at most 200,000"),
+        (lambda: text_plan(SMALL, 20, 0, WATCHED, "x" * (LONGEST_TEXT + 1)), "reads at most 200,000"),
     ],
 )
 def test_what_is_out_of_bounds_is_refused(make, sentence):
@@ -166,8 +185,8 @@ def test_a_size_is_the_bundled_model_in_that_size():
 
 
 def test_the_text_is_read_as_bytes():
-    job = text_job(SMALL, 20, 0, WATCHED, "né" * 40)
-    assert bytes(job.stream[1:].astype(np.uint8)) == ("né" * 40).encode()
-    assert set(job.characters) == set("né".encode())
-    assert job.recipe.stages == (replace(TEXT_STAGE, steps=20),)
-    np.testing.assert_array_equal(repeats_job(SMALL, 20, 0, WATCHED).characters, LETTERS)
+    plan = text_plan(SMALL, 20, 0, WATCHED, "né" * 40)
+    assert bytes(plan.stream[1:].astype(np.uint8)) == ("né" * 40).encode()
+    assert set(plan.characters) == set("né".encode())
+    assert plan.recipe.stages == (replace(TEXT_STAGE, steps=20),)
+    np.testing.assert_array_equal(repeats_plan(SMALL, 20, 0, WATCHED).characters, LETTERS)

@@ -103,9 +103,9 @@ def test_decode_steps_have_the_losses_of_one_pass():
     losses = next_token_targets(trace).losses.numpy()
     np.testing.assert_allclose([step.loss for step in steps], losses, atol=1e-3)
     assert all(step.seconds > 0 for step in steps)
-    found = compare_with_steps(model, trace, told.append)
+    found = compare_with_steps(model, trace, lambda *progress: told.append(progress))
     assert found.steps == len(steps) == trace.length - 1
-    np.testing.assert_allclose(told, np.arange(1, trace.length) / (trace.length - 1))
+    assert told == [(step, trace.length - 1) for step in range(1, trace.length)]
     assert found.largest_difference == pytest.approx(np.abs([step.loss for step in steps] - losses).max(), abs=1e-6)
     assert found.pass_seconds > 0 < found.step_seconds
 

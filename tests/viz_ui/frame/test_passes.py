@@ -5,35 +5,25 @@ import threading
 import pytest
 import torch
 from streamlit.runtime.scriptrunner import StopException
-from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from tests.support.app import opened
-from viz_ui.frame import passes
+from tests.support.screen import Screen
+from viz_model.jobs import Job, Turns, Visitor
+from viz_ui.frame import jobs, passes
 
 PROMPT = "The red fox met a grey goose."
 MODEL = vm.load("tiny-gpt")
 
 
-class Screen:
-    """What of Streamlit a pass touches. click: called at each drawing of the bar."""
-
-    def __init__(self):
-        self.session_state, self.bars, self.click = {}, [], lambda: None
-
-    def progress(self, share, words):
-        self.bars.append((share, words))
-        self.click()
-
-    def empty(self, *_):
-        return self
-
-
 @pytest.fixture
 def screen(monkeypatch):
     """A screen on which every pass is a long one."""
-    made = Screen()
-    monkeypatch.setattr(passes, "st", made)
+    made, turns = Screen(), Turns(places=2)
+    for module in (jobs, passes):
+        monkeypatch.setattr(module, "st", made)
+    monkeypatch.setattr(jobs, "visitor", Visitor)
+    monkeypatch.setattr(jobs, "turns", lambda kind: turns)
     monkeypatch.setattr(passes, "A_SECOND_OF_OPERATIONS", 0)
     return made
 
@@ -55,11 +45,11 @@ class Held:
         return mixed
 
 
-def cut_off(screen, work, *, begun=True):
-    """A run that a click cuts off while it waits for the pass, which has `begun`, or not yet."""
+def cut_off(screen, work):
+    """A run that a click cuts off while it waits for the pass, which has begun."""
 
     def click():
-        if not begun or (len(screen.bars) > 1 and work.begun.wait(30)):
+        if len(screen.bars) > 1 and work.begun.wait(30):
             raise StopException  # a click stops the run that is on its way, and begins another
 
     screen.bars, screen.click = [], click
@@ -85,86 +75,45 @@ def test_what_comes_back_is_the_pass_and_edits_around_it_reach_it(screen):
         shown = passes.shown_pass("kind", "a", MODEL, PROMPT, lambda: MODEL.trace(PROMPT))
     assert torch.equal(shown.weights(3, 0), expected)
     assert not torch.equal(MODEL.trace(PROMPT).weights(3, 0), expected)
-    assert "pass_under_way" not in screen.session_state
+    assert "job_under_way" not in screen.session_state
 
 
 def test_the_bar_says_how_many_layers_have_been_passed(screen):
     held = Held()
-    threading.Timer(0.3, held.let_go.set).start()
-    seen = []
-
-    def work():
-        trace = held()
-        seen.append(threading.current_thread().attentions)
-        return trace
-
-    passes.shown_pass("kind", "a", MODEL, PROMPT, work)
-    assert seen == [4]
-    assert 0.25 in [share for share, _ in screen.bars]  # while it stood still
-
-
-def test_a_click_leaves_the_pass_be_and_the_next_run_waits_for_the_same(screen):
-    held = Held()
-    cut_off(screen, held, begun=False)
-    assert held.calls == 0
     cut_off(screen, held)
-    cut_off(screen, held)
+    job = screen.session_state["job_under_way"]
+    assert (job.progress.done, job.progress.total) == (1, 4)
     held.let_go.set()
-    trace = passes.shown_pass("kind", "a", MODEL, PROMPT, held)
+    assert passes.shown_pass("kind", "a", MODEL, PROMPT, held).read.ids == MODEL.trace(PROMPT).read.ids
+    assert (job.progress.done, job.progress.total) == (4, 4)
     assert held.calls == 1
-    assert trace.read.ids == MODEL.trace(PROMPT).read.ids
 
 
 def test_a_pass_ends_when_another_is_asked_for_and_can_be_begun_again(screen):
     held = Held()
     cut_off(screen, held)
-    first = screen.session_state["pass_under_way"]
+    first = screen.session_state["job_under_way"]
     assert passes.shown_pass("kind", "b", MODEL, PROMPT, lambda: "the other") == "the other"
     held.let_go.set()
-    first.join(30)
-    assert not first.is_alive()
-    assert first.attentions == 1, "it went on after its first layer"
+    assert first.wait(30)
+    assert first.progress.done <= 1, "it went on after its first layer"
     assert passes.shown_pass("kind", "a", MODEL, PROMPT, held).read.ids
     assert held.calls == 2
 
 
-def page_that_can_be_stopped():
-    import streamlit as st
-
-    import viz_model as vm
-    from viz_ui.frame import passes
-
-    passes.A_SECOND_OF_OPERATIONS = 0
-    model = vm.load("tiny-gpt")
-    try:
-        trace = passes.shown_pass("kind", "a", model, "A red fox", lambda: model.trace("A red fox"), can_stop=True)
-    except passes.Stopped as stopped:
-        st.text(str(stopped))
-    else:
-        st.text(trace.length)
-
-
-def test_a_pass_that_is_stopped_ends_and_goes_on_by_a_button(screen, monkeypatch):
+def test_a_pass_that_is_stopped_ends_at_the_next_site_and_goes_on_when_asked(screen):
     held = Held()
     cut_off(screen, held)
-    running = screen.session_state["pass_under_way"]
-    monkeypatch.undo()
-    monkeypatch.setattr(passes, "A_SECOND_OF_OPERATIONS", 0)
-    test = AppTest.from_function(page_that_can_be_stopped, default_timeout=120)
-    test.session_state["pass_under_way"] = running
-    test.session_state["kind_pass_stopped"] = ("kind", "a")  # as the button notes it
-    for _ in range(2):
-        test.run()
-        assert [text.value for text in test.text] == [
-            "tiny-gpt was stopped while it read the prompt. Let it go on, or change the prompt."
-        ]
+    job = screen.session_state["job_under_way"]
+    screen.stops = True
+    with pytest.raises(jobs.Stopped, match="reads the prompt"):
+        passes.shown_pass("kind", "a", MODEL, PROMPT, held, can_stop=True)
     held.let_go.set()
-    running.join(30)
-    assert running.attentions == 1, "it went on after the stop"
-    [button] = test.button
-    button.click().run()
-    assert [text.value for text in test.text] == [str(len(MODEL.ids("A red fox")))]
-    assert not test.exception
+    assert job.wait(30)
+    assert job.progress.done <= 1, "it went on after the stop"
+    screen.stops = False
+    screen.session_state.clear()  # as the button “Go on” does
+    assert passes.shown_pass("kind", "a", MODEL, PROMPT, held, can_stop=True).read.ids
 
 
 def test_what_the_pass_refuses_is_said_where_it_was_asked_for(screen):
@@ -186,6 +135,34 @@ def test_the_last_used_are_kept(screen):
     assert made == [*"abcb"]
 
 
+def test_passes_of_one_page_are_one_piece_of_work_and_those_that_are_done_stay(screen):
+    """Two masks side by side: one bar over both, and after a stop within the second the first is not made again."""
+    held, made = Held(), []
+
+    def first():
+        made.append("first")
+        return MODEL.trace(PROMPT)
+
+    def ask():
+        return passes.kept_passes("kind", {"a": first, "b": held}, MODEL, PROMPT, most=2)
+
+    def click():
+        if len(screen.bars) > 1 and held.begun.wait(30):
+            raise StopException
+
+    screen.click = click
+    with pytest.raises(StopException):
+        ask()
+    screen.click = lambda: None
+    job = screen.session_state["job_under_way"]
+    assert (job.progress.done, job.progress.total) == (5, 8)
+    held.let_go.set()
+    one, other = ask()
+    assert made == ["first"]
+    assert held.calls == 1
+    assert torch.equal(one.logits, other.logits)
+
+
 @pytest.mark.parametrize("page", ["heads", "masks", "generate", "shape_reference"])
 def test_a_page_whose_passes_are_shown_is_the_same_page(page, monkeypatch):
     address = {"model": "tiny-gpt", "prompt": PROMPT, "layer": "1", "head": "2"}
@@ -196,3 +173,68 @@ def test_a_page_whose_passes_are_shown_is_the_same_page(page, monkeypatch):
     assert [text.value for text in shown.markdown] == [text.value for text in quick.markdown]
     pictures = [[element.proto.bytes for element in test.get("bidi_component")] for test in (quick, shown)]
     assert page == "generate" or pictures[0] == pictures[1]  # steps are timed
+
+
+CHOSEN = {"layer": "1", "head": "2", "query": "3", "key": "1"}
+OTHER = "A king had three daughters."
+
+
+def chosen(test) -> dict[str, str]:
+    """What of the choice stands in the address."""
+    found = {name: test.query_params.get(name) for name in CHOSEN}
+    return {name: value[0] if isinstance(value, list) else value for name, value in found.items()}
+
+
+def test_after_a_stop_the_address_keeps_the_head_and_the_cell_and_the_pass_can_go_on(monkeypatch):
+    monkeypatch.setattr(passes, "A_SECOND_OF_OPERATIONS", 0)
+    test = opened("heads", model="tiny-gpt", prompt=PROMPT, **CHOSEN)
+    test.session_state["trace_pass_stopped"] = (("tiny-gpt", OTHER, "causal", None, None),)  # as the button notes it
+    test.sidebar.text_area(key="prompt").set_value(OTHER).run()
+    assert not test.exception
+    assert "This was stopped: tiny-gpt reads the prompt." in test.info[0].value.replace("\\", "")
+    assert [test.sidebar.number_input(key=name).value for name in CHOSEN] == [1, 2, 3, 1]
+    assert chosen(test) == CHOSEN
+    test.sidebar.button(key="trace_pass_again").click().run()
+    assert not test.exception
+    assert not test.info
+    assert chosen(test) == CHOSEN
+
+
+def test_passes_under_masks_can_be_stopped_and_the_page_says_so(monkeypatch):
+    """They are made before the fragment that draws them: a click within a fragment would wait for its run."""
+    monkeypatch.setattr(passes, "A_SECOND_OF_OPERATIONS", 0)
+    seen, stopped = [], []
+
+    def noted(work, *, name, can_stop, **options):
+        seen.append((name, can_stop))
+        if name in stopped:
+            raise jobs.Stopped("This was stopped.")
+        return jobs.finished(work, name=name, can_stop=can_stop, **options)
+
+    monkeypatch.setattr(passes, "finished", noted)
+    test = opened("masks", model="tiny-gpt", prompt=PROMPT, **CHOSEN)
+    assert seen == [("trace_pass", True), ("masked_pass", True), ("changed_pass", True)]
+    stopped.append("masked_pass")
+    test.selectbox(key="mask_b").set_value("padding").run()
+    assert not test.exception
+    assert test.selectbox(key="mask_b").value == "padding"
+    assert not [blob for blob in test.get("bidi_component") if b"weights A" in blob.proto.bytes]
+
+
+def test_a_page_that_waits_for_nothing_ends_what_another_one_waited_for():
+    test = opened("heads", model="tiny-gpt", prompt=PROMPT, **CHOSEN)
+    let_go, ended = threading.Event(), threading.Event()
+
+    def work(job):
+        assert let_go.wait(30)
+        try:
+            job.tell()
+        finally:
+            ended.set()
+
+    job = test.session_state["job_under_way"] = Job(work, of="another page").start()
+    test.run()
+    assert "job_under_way" not in test.session_state
+    let_go.set()
+    assert ended.wait(30)
+    assert job.was_stopped

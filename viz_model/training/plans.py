@@ -7,7 +7,7 @@ import numpy as np
 from viz_model.errors import TrainingError
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import LETTERS, encode_books
-from viz_model.training.live import Job
+from viz_model.training.live import Plan
 from viz_model.training.recipe import INDUCTION, Recipe, Stage
 from viz_model.transformer import TransformerConfig
 
@@ -32,12 +32,12 @@ class Size:
         return replace(INDUCTION.config, **sizes, d_ff=d_ff)
 
 
-def repeats_job(size: Size, steps: int, seed: int, watched: str) -> Job:
+def repeats_plan(size: Size, steps: int, seed: int, watched: str) -> Plan:
     """Learn to continue random segments that come again, as the bundled `induction` did."""
-    return _job(size, INDUCTION.stages[0], steps, seed, watched, np.zeros(0, np.uint16), LETTERS)
+    return _plan(size, INDUCTION.stages[0], steps, seed, watched, np.zeros(0, np.uint16), LETTERS)
 
 
-def text_job(size: Size, steps: int, seed: int, watched: str, text: str) -> Job:
+def text_plan(size: Size, steps: int, seed: int, watched: str, text: str) -> Plan:
     """Learn the next characters of a text, byte by byte. Raises TrainingError where it is too long or too short."""
     if len(text) > LONGEST_TEXT:
         raise TrainingError(
@@ -49,10 +49,10 @@ def text_job(size: Size, steps: int, seed: int, watched: str, text: str) -> Job:
             f"The text has only {len(stream) - 1:,} bytes, but one row of the training needs {TEXT_STAGE.length}. "
             "Paste a longer text, a page or more."
         )
-    return _job(size, TEXT_STAGE, steps, seed, watched, stream, np.unique(stream[1:]).astype(np.int64))
+    return _plan(size, TEXT_STAGE, steps, seed, watched, stream, np.unique(stream[1:]).astype(np.int64))
 
 
-def _job(size: Size, stage: Stage, steps: int, seed: int, watched: str, stream: np.ndarray, characters) -> Job:
+def _plan(size: Size, stage: Stage, steps: int, seed: int, watched: str, stream: np.ndarray, characters) -> Plan:
     ids = tuple(Tokenizer.of_bytes().encode(watched))
     if not 2 <= len(ids) <= stage.length:
         raise TrainingError(
@@ -60,4 +60,4 @@ def _job(size: Size, stage: Stage, steps: int, seed: int, watched: str, stream: 
             f"because a row of the training has {stage.length}."
         )
     recipe = Recipe(size.config(), (replace(stage, steps=steps),), seed=seed)
-    return Job(recipe, stream, ids, characters)
+    return Plan(recipe, stream, ids, characters)
