@@ -30,7 +30,7 @@ def draw(view: View) -> None:
 
 
 def answer(memory: Memory) -> str:
-    kept, forgotten = memory.difference("kept"), memory.difference("forgotten")
+    kept, forgotten = memory.difference(memory.kept), memory.difference(memory.forgotten)
     size = memory.whole.abs().max().item()
     verdict = "**No.**" if kept <= FLOAT_ERROR * size < forgotten else "**Not clear on this prompt:**"
     return (

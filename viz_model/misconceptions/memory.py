@@ -26,9 +26,9 @@ class Memory:
     cache_bytes: int
     weights_bytes: int
 
-    def difference(self, name: str) -> float:
-        """The largest |difference| of those logits from the whole pass's."""
-        return (getattr(self, name) - self.whole).abs().max().item()
+    def difference(self, logits: Tensor) -> float:
+        """The largest |difference| of logits (V,), such as `kept`, from the whole pass's."""
+        return (logits - self.whole).abs().max().item()
 
 
 @torch.inference_mode()

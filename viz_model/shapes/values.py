@@ -66,7 +66,8 @@ class NodeValues:
     def matrix(self, head: int = 0) -> Tensor:
         """The values of one head (query head or key/value head), or of all: (rows, columns); ids are (1,T)."""
         if self.derived:
-            return getattr(self.trace, _within(self.node))(self.node.layer, head)
+            derive = {"raw": self.trace.raw, "scores": self.trace.scores, "weights": self.trace.weights}
+            return derive[_within(self.node)](self.node.layer, head)
         return self._whole[head] if self.heads > 1 or self._whole.dim() == 3 else self._whole
 
     def matrices(self) -> Iterator[Tensor]:

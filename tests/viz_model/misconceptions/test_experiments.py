@@ -123,7 +123,7 @@ def test_keys_and_values_are_what_the_next_step_needs(position):
     found = what_is_kept(host, IDS)
     whole = host.transformer(torch.tensor([IDS]))[0]
     torch.testing.assert_close(found.whole, whole)
-    assert found.difference("kept") < 1e-4 < 1e-2 < found.difference("forgotten")
+    assert found.difference(found.kept) < 1e-4 < 1e-2 < found.difference(found.forgotten)
     config = host.config
     assert found.cache_bytes == 2 * config.n_layers * 2 * (len(IDS) - 1) * config.d_head * 4
     assert found.weights_bytes == config.n_layers * config.n_heads * (len(IDS) - 1) ** 2 * 4
