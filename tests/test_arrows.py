@@ -16,7 +16,7 @@ from tests.support.sources import ROOT, declared, imported_modules, imports
 OWN = {"app", "pages", "viz_model", "viz_ui"}
 STEPS = {  # from the ground up
     "viz_model": (
-        {"errors"},
+        {"errors", "paths"},
         {"jobs", "latest", "memory_limits", "transformer"},
         {"model"},
         {"flash", "heads", "hub", "masking", "shapes"},

@@ -11,6 +11,7 @@ from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
 from viz_model.hub.headers import stored_tensors
 from viz_model.memory_limits import refuse_what_cannot_fit
 from viz_model.model import Model
+from viz_model.paths import ROOT
 
 __all__ = [
     "BUNDLED",
@@ -26,7 +27,7 @@ __all__ = [
     "save",
 ]
 
-FOLDER = Path(__file__).resolve().parents[2] / "checkpoints"
+FOLDER = ROOT / "checkpoints"
 
 
 def fetched_folder() -> Path:

@@ -11,8 +11,8 @@ from typing import IO
 
 from viz_model.errors import VizError
 from viz_model.jobs.job import Tell
+from viz_model.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 LEASH = Path(__file__).with_name("leash.py")
 LOOK_SECONDS = 0.2  # between two looks at how far it is
 PATIENCE_SECONDS = 3  # between asking it to end and ending it
