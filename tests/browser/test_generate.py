@@ -136,7 +136,8 @@ def test_the_strips_grow_by_one_real_column_a_step_whose_numbers_stand_beside(pa
         lambda: page.locator(".of-A i").evaluate_all(heights),
         pytest.approx(weights[-1] / weights[-1].max(), abs=0.02),
     )
-    rests_at(page, 4)
+    expect(shown_step(page)).to_have_text("step 4 of 4")
+    settle(page)
     rows = page.locator(".numbers tr").evaluate_all("rows => rows.map(r => [...r.children].map(c => c.innerText))")
     lines = {what: numbers for what, *numbers in rows}
     read = length + 4
@@ -251,13 +252,17 @@ def test_a_click_while_tokens_come_loses_nothing(page, app_url):
     rests_at(page, 0)
 
 
-def test_a_link_restores_the_state(page, app_url):
+def test_a_link_restores_the_state_and_a_branch_takes_the_place_of_later_ones(page, app_url):
     expected = continued(PROMPT, 5, {1: 300})
-    generate(page, app_url, new=5, step=3, branches="1:300", seed=0)
+    generate(page, app_url, new=5, step=3, branches="1:300,4:301", seed=0)
     expect(shown_step(page)).to_have_text("step 3 of 4")
     expect(page.locator(".candidate[aria-pressed=true]")).to_have_attribute("value", str(expected[-2]))
     expect(page.get_by_label("New tokens")).to_have_value("5")
-    expect(page.locator(".chip.forced")).to_have_count(1)
+    expect(page.locator(".chip.forced")).to_have_count(2)
+    other = page.locator(".candidate[aria-pressed=false]").nth(2)
+    token = int(other.get_attribute("value"))
+    other.click()  # what was taken before it stays, what came after belonged to another text
+    eventually(lambda: branches(page), {1: 300, 3: token})
 
 
 @pytest.mark.viewport(1280, 720)

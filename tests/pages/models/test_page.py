@@ -85,6 +85,13 @@ def test_facts_of_what_is_here_and_of_what_can_be_fetched():
     assert [act["words"] for act in real["acts"]] == ["Fetch 92.9 MB"]
 
 
+def test_stacks_of_unequal_height_are_told_apart(tmp_path):
+    config = replace(CONFIG, layout="encoder-decoder", n_encoder_layers=1, n_layers=3)
+    save(tmp_path / "pair", make_model(config), TOKENIZER)
+    test = type_in(models(), "folder_path", str(tmp_path / "pair"), "Open")
+    assert rows(test)[str(tmp_path / "pair")]["cells"][0] == "1 + 3"
+
+
 def test_a_folder_of_ones_own_is_opened_chosen_linked_and_closed(tmp_path):
     folder = tmp_path / "my models" / "mine"
     save(folder, make_model(CONFIG), TOKENIZER)

@@ -22,6 +22,13 @@ from viz_model.flash.traffic import (
 SIZE = st.integers(1, 12)
 
 
+@given(numbers=st.integers(16, 5000), width=st.integers(1, 16))
+def test_tiles_are_those_of_line_1_of_algorithm_1_also_where_nothing_divides(numbers, width):
+    quarter = -(-numbers // (4 * width))  # ⌈M/4D⌉
+    assert tile_sizes(numbers, width, KEYS_OUTSIDE) == (min(quarter, width), quarter)
+    assert tile_sizes(numbers, width, QUERIES_OUTSIDE) == (quarter, min(quarter, width))
+
+
 @examples(80)
 @given(queries=SIZE, keys=SIZE, width=SIZE, value_width=SIZE, rows=SIZE, columns=SIZE)
 def test_every_formula_is_the_count_of_its_algorithm(queries, keys, width, value_width, rows, columns):

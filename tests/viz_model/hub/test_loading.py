@@ -19,7 +19,7 @@ from transformers import (
 )
 
 import viz_model as vm
-from viz_model.hub import convert_gguf, is_hub
+from viz_model.hub import convert_gguf, is_hub, read_facts
 
 SIZES = {"vocab_size": 67, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 96, "max_position_embeddings": 32}  # fmt: skip
@@ -232,7 +232,8 @@ def test_gguf_loads_and_converts(llama, tmp_path):
     write_gguf(path, llama)
     assert is_hub(path)
     assert is_hub(tmp_path)
-    model = vm.load(path)
+    before, model = read_facts(path), vm.load(path)
+    assert (before.n_heads, before.n_kv_heads) == (model.config.n_heads, model.config.n_kv_heads) == (4, 2)
     torch.testing.assert_close(model.trace(IDS).logits, logits_of(llama), atol=1e-5, rtol=0)
     assert model.tokenizer.token_bytes(2) == b" "
     assert model.end_tokens == {1}

@@ -31,6 +31,14 @@ def byte_level():
     return face(backend, bos_token="<s>", eos_token="</s>", chat_template=CHAT)
 
 
+def test_a_token_that_the_model_has_no_number_for_is_refused(byte_level):
+    largest = max(byte_level.encode("the cat"))
+    backend = byte_level._tokenizer.backend_tokenizer
+    assert largest in face(backend, largest + 1).encode("the cat")
+    with pytest.raises(PromptError, match="but the model does not"):
+        face(backend, largest).encode("the cat")
+
+
 @pytest.fixture(scope="module")
 def sentence_piece():
     backend = Backend(models.BPE(byte_fallback=True))

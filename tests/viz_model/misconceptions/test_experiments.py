@@ -164,6 +164,10 @@ def test_scores_of_patterns_are_means_over_queries():
     # 1 stands at 1 and 3, 5 at 4 and 8: what came after their earlier copies is at 2 and 5.
     assert found["again"] == pytest.approx((a[3, 2] + a[8, 5]) / 2, abs=1e-5)
     assert np.isnan(pattern_scores(host.trace([1, 2, 3]), 0, 1)["again"])
+    doubled = host.trace([7, 7, 2, 7, 7])  # a query is no earlier copy of itself, and does not come after one
+    a, found = doubled.weights(0, 1).double().numpy(), pattern_scores(doubled, 0, 1)
+    of_queries = [a[3, 1] + a[3, 2], a[4, 1] + a[4, 2]]  # at 1 nothing stands between, so it has none
+    assert found["again"] == pytest.approx(np.mean(of_queries), abs=1e-5)
     with pytest.raises(VizError, match="one token"):
         pattern_scores(host.trace([1]), 0, 1)
 

@@ -159,6 +159,18 @@ def test_equals_torch_where_every_row_has_a_key(problem):
     agree(problem.written_out()[-1], theirs, 1e-5)
 
 
+@pytest.mark.parametrize("site", ["q", "k", "v", "mask", "raw", "scores", "capped", "weights", "mixed"])
+def test_each_site_is_there_when_it_alone_is_asked_for(site):
+    query, key, value = (torch.randn(1, 2, 3, 4) for _ in range(3))
+    mask = torch.ones(3, 3, dtype=torch.bool).tril()
+    with capture("*") as everything:
+        attend(query, key, value, mask=mask, softcap=2.0, name="attn")
+    with capture(f"*.{site}") as found:
+        attend(query, key, value, mask=mask, softcap=2.0, name="attn")
+    assert list(found) == [f"attn.{site}"]
+    torch.testing.assert_close(found[f"attn.{site}"], everything[f"attn.{site}"])
+
+
 @examples(60)
 @given(problems())
 def test_captured_pieces_explain_each_other(problem):

@@ -1,0 +1,53 @@
+"""What a page keeps from one run to the next is never taken for something else."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.support.app import at, opened
+
+GPT = at(prompt="The queen gave the girl a ring.", layer=1, head=2, query=5, key=3)
+SEQ2SEQ = at(model="tiny-seq2seq", prompt="3 May 2024", target="2024-0", part="cross", layer=1, head=1, query=2, key=1)
+CHOICES = {
+    "another mask": (GPT, {"mask": "bidirectional"}),
+    "another head": (GPT, {"head": 5}),
+    "another layer": (GPT, {"layer": 3}),
+    "another query": (GPT, {"query": 6}),
+    "another prompt": (GPT, {"prompt": "A cat sat on the mat."}),
+    "another target": (SEQ2SEQ, {"target": "2023-1"}),
+    "another attention": (SEQ2SEQ, {"part": "encoder"}),
+}
+WIDGETS = ("button_group", "number_input", "text_area", "text_input")
+PAGES = {
+    "heads": {},
+    "inside_a_head": {},
+    "masks": {"mask_b": "sliding window"},
+    "shapes": {"node": "attn.weights"},
+    "shape_reference": {},
+    "positions": {"positions": "Shuffle the words", "shuffle": 1},
+    "quantization": {"quantization": "What they do"},
+    "layouts": {"layouts": "Norms through depth"},
+    "flash_attention": {"tile_rows": 3, "tile_columns": 3},
+    "misconceptions": {"claim": "Concept", "guess_concept": "true"},
+}
+
+
+def shown(test: AppTest) -> list:
+    """All that the page draws and says, beside its sidebar."""
+    components = [element.proto.bytes for element in test.main.get("bidi_component")]
+    charts = [element.proto.spec for element in test.main.get("plotly_chart")]
+    tables = [table.value.to_csv() for table in test.main.dataframe]
+    said = [one.value for kind in ("markdown", "caption", "info", "metric") for one in test.main.get(kind)]
+    return [*components, *charts, *tables, *said]
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("choice", CHOICES)
+def test_after_a_choice_a_page_shows_what_a_link_to_it_shows(page, choice):
+    """A picture that is kept under too short a name is still of the former choice."""
+    before, change = CHOICES[choice]
+    test = opened(page, **(PAGES[page] | before))
+    for name, value in change.items():
+        [widget] = [one for kind in WIDGETS for one in test.get(kind) if one.key == name]
+        widget.set_value(value).run()
+    assert not test.exception, test.exception
+    assert shown(test) == shown(opened(page, **(PAGES[page] | before | change)))
