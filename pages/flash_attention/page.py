@@ -52,8 +52,8 @@ def draw() -> None:
     view = current_view()
     st.title("FlashAttention")
     st.markdown(
-        "**How can attention work without storing its whole matrix?** It goes tile by tile. From tile to tile, a query "
-        "keeps its maximum **m**, its sum **l** and its output **O**.",
+        "**How can attention work without storing its whole matrix?** It goes tile by tile. A query keeps its "
+        "maximum **m**, sum **l** and output **O**.",
         help=explained("score", "softmax", "value", "weight"),
     )
     with st.container(horizontal=True, horizontal_alignment="center", gap="large"):

@@ -44,9 +44,10 @@ def draw() -> None:
     rests = view.part == "encoder"
     source = " The encoder runs in the first step only, so the pictures show cross-attention." if rests else ""
     st.markdown(
-        f"**How does a model write?** It reads the {read} once and keeps the keys and values in the cache. Then it "
-        f"adds one token in each step. Press play, or click a candidate to go on with that token.{source}",
-        help=explained("KV cache", "prefill", "logit", "softmax"),
+        f"**How does a model write?** It reads the {read} once, keeps the keys and values, and adds one token in each "
+        f"step.{source}",
+        help="Press play, or click a candidate to go on with that token.\n\n"
+        + explained("KV cache", "prefill", "logit", "softmax"),
     )
     row, choices = draw_choices(view)
     note_widgets_drawn()  # all widgets have been drawn; what follows may be cut off by the next click

@@ -50,13 +50,15 @@ SETTLE_QUIET_MS = 150  # how long a page must stay at rest: a click needs a mome
 # Runs in the page. Gives "" while the page works, "settled" after a quiet moment, or an exception's text.
 _PAGE_STATE = """
 (quietMs) => {
+  const isDrawn = (component) => component.shadowRoot?.adoptedStyleSheets.length > 0; // its script has come
   const box = document.querySelector('[data-testid="stException"]');
   if (box) return 'exception: ' + box.innerText;
   const app = document.querySelector('[data-testid="stApp"]');
   const atRest = app
     && app.dataset.testConnectionState === 'CONNECTED'
     && app.dataset.testScriptState === 'notRunning'
-    && !document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]');
+    && !document.querySelector('[data-stale="true"], [data-testid="stSkeleton"]')
+    && [...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')].every(isDrawn);
   if (!atRest) { window.harnessQuietSince = undefined; return ''; }
   window.harnessQuietSince ??= performance.now();
   return performance.now() - window.harnessQuietSince >= quietMs ? 'settled' : '';
@@ -83,8 +85,8 @@ def browser_required():
 
 
 def settle(page, timeout_seconds=SETTLE_SECONDS):
-    """Wait until the page is connected, its script has run, nothing on it is stale and no element
-    is still a grey placeholder whose code the browser loads.
+    """Wait until the page is connected, its script has run, nothing on it is stale, no element is still a grey
+    placeholder whose code the browser loads, and each of our components has its script.
 
     Raises AssertionError with the text of the exception box when the app shows one, or with the state the
     page was left in when it does not come to rest in time.
