@@ -51,7 +51,7 @@ def place(page, row, column, side="B"):
 def expect_open(page, cells, side="B"):
     """So many open cells, in the editor and, when the pass has run, in words."""
     expect(editor(page, side).locator("canvas")).to_have_attribute("data-open", str(cells.sum()))
-    expect(page.get_by_text(f"{cells.sum()} of {T * T} cells open").first).to_be_visible()
+    expect(page.get_by_text(f"{cells.sum()} of {T * T} cells are open").first).to_be_visible()
     settle(page)
 
 
@@ -245,7 +245,7 @@ def test_a_long_prompt_is_drawn_on_enlarged_cells(page, app_url):
     page.keyboard.press("End")
     page.keyboard.press("Space")
     expect(canvas).to_have_attribute("data-open", str(before + 1))
-    expect(page.get_by_text("1 opened against")).to_be_visible()
+    expect(page.get_by_text("opens 1 cells")).to_be_visible()
     settle(page)
     at_the_end = "s => s.scrollLeft + s.clientWidth >= s.scrollWidth - 20"  # the cell that was reached is in view
     eventually(lambda: editor(page).locator(".scroller").evaluate(at_the_end), True)

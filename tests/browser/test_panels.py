@@ -251,7 +251,7 @@ def has_ink(page, expected):
 def test_lines_at_rest_are_those_of_at_least_a_hundredth(head):
     assert (line_ink(head)[0] > 0).all()  # every query attends to something
     np.testing.assert_array_equal(line_ink(head)[1] > 0, (np.where(MASK, WEIGHTS, 0) >= 0.01).any(0))
-    expect(panel(head, "lines")).to_contain_text("at rest, lines under 0.01 are not drawn")
+    expect(panel(head, "lines")).to_contain_text("Lines under 0.01 appear when you point at a token")
 
 
 def test_a_token_pointed_at_shows_its_lines_and_weights_alone(head):
@@ -275,7 +275,7 @@ def test_a_token_pointed_at_shows_its_lines_and_weights_alone(head):
 def test_lines_of_scores_are_on_their_scale_and_show_the_sign(page, app):
     open_page(page, f"{app}/?lines=raw")
     lines = panel(page, "lines")
-    expect(lines).to_contain_text("red above 0 and blue below")
+    expect(lines).to_contain_text("Red is above 0, blue below")
     lines.locator(".query-side .row").nth(2).hover()
     numbers = lines.locator(".key-side .row .number")
     eventually(lambda: [number(text) for text in numbers.all_inner_texts()], pytest.approx(RAW[2], rel=6e-3))

@@ -156,7 +156,7 @@ def test_a_pasted_text_travels_in_the_link(page, app_url):
     page.get_by_role("button", name="Text (0)").click()
     page.get_by_role("textbox", name="Text to learn from").fill(text)
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_text("In the link.")).to_be_visible()
+    expect(page.get_by_text("The link holds this text.")).to_be_visible()
     settle(page)
     sent = page.url
     assert len(sent) < 600
@@ -167,6 +167,6 @@ def test_a_pasted_text_travels_in_the_link(page, app_url):
     expect(box).to_have_value(text)
     box.fill("a" * 2001)
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_text("2,001 characters: too long for the link")).to_be_visible()
+    expect(page.get_by_text("The link does not hold this text: it has 2,001 characters")).to_be_visible()
     settle(page)
     assert "live_pasted" not in page.url

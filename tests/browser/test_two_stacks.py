@@ -57,18 +57,18 @@ def test_a_cell_between_two_texts_is_closed_by_hand(page, app_url):
     weights, (row, column) = cross_attention(), (1, cross_attention()[1].argmax())
     size = cells.bounding_box()["height"] / len(weights)
     cells.click(position={"x": (column + 0.5) * size, "y": (row + 0.5) * size})
-    expect(page.get_by_text(f"{weights.size - 1} of {weights.size} cells open").first).to_be_visible()
+    expect(page.get_by_text(f"{weights.size - 1} of {weights.size} cells are open").first).to_be_visible()
     settle(page)
     cells.focus()
     page.keyboard.press("Control+End")  # the last query and the last key
     expect(page.locator(".mask-editor .said")).to_contain_text("query 10 3, key 17 4")
     page.keyboard.press("Space")
-    expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells open").first).to_be_visible()
+    expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells are open").first).to_be_visible()
     settle(page)
     expect(page).to_have_url(re.compile(r"cells_b=11x18\."))
     page.reload()
     settle(page)
-    expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells open").first).to_be_visible()
+    expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells are open").first).to_be_visible()
 
 
 @pytest.mark.theme("dark")
