@@ -4,7 +4,15 @@ import os
 from pathlib import Path
 
 from viz_model import hub
-from viz_model.checkpoints.catalogue import BUNDLED, Entry, count_numbers, describe, list_models, stored_as
+from viz_model.checkpoints.catalogue import (
+    BUNDLED,
+    Entry,
+    count_numbers,
+    describe,
+    list_models,
+    rounded_to,
+    stored_as,
+)
 from viz_model.checkpoints.files import CONFIG_FILE, HEADS_FILE, WEIGHTS_FILE, read_config, read_model, save
 from viz_model.errors import CheckpointError
 from viz_model.fetching import HUB_ID, OFFERS, folder_name, read_source
@@ -61,6 +69,7 @@ def load(name_or_folder: str | Path) -> Model:
     else:
         model = read_model(folder)
     model.stored_as = stored_as(folder)
+    model.rounded_to = rounded_to(folder)
     return model
 
 

@@ -1,6 +1,7 @@
 """The catalogue: what can be loaded by name, and what can be fetched, with its facts; nothing is loaded for it."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,18 @@ def count_numbers(folder: Path) -> int:
 def stored_as(folder: Path) -> str:
     """The precision of most of the weights on disk: "float16", "bfloat16", "float32", or "GGUF" for its blocks."""
     return _precision(_numbers(folder))
+
+
+def rounded_to(folder: Path) -> str:
+    """The kind of GGUF blocks from which the weights of a fetched folder were made, such as "Q4_1"; "" for none.
+
+    A fetch turns GGUF into safetensors of float32, so the files themselves no longer tell. Its source does.
+    """
+    source = read_source(folder)
+    if source is None or "gguf" not in source.source.lower():
+        return ""
+    found = re.search(r"(?<![A-Za-z0-9])I?Q\d\w*", source.source, re.IGNORECASE)
+    return found[0].upper() if found else ""
 
 
 def _precision(numbers: Counter) -> str:

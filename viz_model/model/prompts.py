@@ -32,6 +32,7 @@ class PromptReader:
         self.measured_heads = measured_heads or {}
         self.examples = examples or {}  # prompts of its own kind, by what they are called
         self.stored_as = "float32"  # the precision of its weights on disk; computed is in float32
+        self.rounded_to = ""  # the kind of GGUF blocks that its weights were in before, such as "Q4_1"
 
     @property
     def config(self) -> ModelFacts:

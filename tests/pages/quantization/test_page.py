@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 
 import bitsandbytes.functional as bitsandbytes
 import numpy as np
@@ -17,6 +18,7 @@ from tests.support.blobs import opened_large, received
 from tests.support.small_models import VOCABULARY, small_model
 from tests.support.transformers_tiny_gpt import FOLDER, attentions, gpt2
 from viz_model import checkpoints
+from viz_model.fetching import SOURCE_FILE, Source
 from viz_model.model.tokenizer import Tokenizer
 from viz_ui.components.shared.packing import unpack
 
@@ -115,6 +117,36 @@ def numbers(column):
 
         return np.frombuffer(base64.b64decode(column["bdata"]), column["dtype"])
     return np.array(column)
+
+
+def test_weights_that_were_rounded_before_are_said_to_be(tmp_path, monkeypatch):
+    """SmolLM2 comes in 4 bits a weight: what this page does to it comes on top."""
+    st.cache_resource.clear()
+    put_fetched(tmp_path, monkeypatch, "Python package p 1: org/m, in 4 bits per weight (GGUF, Q4_1)")
+    said = " ".join(caption.value for caption in app(model="m", layer=0, head=0).main.caption)
+    assert "come from a Q4_1 file, so they were rounded once before" in said
+    st.cache_resource.clear()
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("Hugging Face Hub: org/m-gguf/m-q8_0.gguf, revision abc1234", "Q8_0"),
+        ("Hugging Face Hub: org/m-gguf/m-f16.gguf, revision abc1234", ""),
+        ("Hugging Face Hub: Qwen/Qwen2.5-0.5B, revision abc1234", ""),
+    ],
+)
+def test_where_a_model_came_from_tells_whether_it_was_rounded(source, kind, tmp_path, monkeypatch):
+    put_fetched(tmp_path, monkeypatch, source)
+    assert vm.load("m").rounded_to == kind
+    assert vm.load("tiny-gpt").rounded_to == ""
+
+
+def put_fetched(shelf, monkeypatch, source: str) -> None:
+    """A copy of a small model as if it had been fetched from there."""
+    monkeypatch.setenv("VIZ_FETCHED", str(shelf))
+    shutil.copytree(FOLDER.parent / "induction", shelf / "m")
+    (shelf / "m" / SOURCE_FILE).write_text(json.dumps(vars(Source("m", source, "MIT", "2026-01-02", 66_560, True))))
 
 
 def test_every_head_and_the_prediction_against_transformers_with_rounded_weights():
