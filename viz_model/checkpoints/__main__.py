@@ -1,4 +1,4 @@
-"""Models at the command line: what there is, and fetching more.
+"""Models on the command line: list them, fetch and remove more.
 
 python -m viz_model.checkpoints list
 python -m viz_model.checkpoints fetch SmolLM2-135M-Instruct      or ORG/NAME of the Hugging Face Hub

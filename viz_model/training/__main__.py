@@ -62,11 +62,15 @@ def _arguments() -> argparse.Namespace:
     as_written = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     parser.add_argument("recipe", choices=sorted(RECIPES))
-    text = "books with a blank line between, one paragraph a line"
-    parser.add_argument("--text", type=Path, help=f"{text}; for recipes that learn from one")
-    parser.add_argument("--out", type=Path, help="the checkpoint folder; default checkpoints/RECIPE")
-    parser.add_argument("--text-steps", type=int, help="steps of the last text stage, where not the recipe's")
-    parser.add_argument("--start", type=Path, help="a finished checkpoint: its weights, then the last text stage only")
+    text = "a text file of books, with a blank line between books and one paragraph per line"
+    parser.add_argument("--text", type=Path, help=f"{text}; needed by recipes that learn from a text")
+    parser.add_argument("--out", type=Path, help="the folder of the checkpoint; the default is checkpoints/RECIPE")
+    parser.add_argument(
+        "--text-steps", type=int, help="number of steps in the last text stage, instead of the recipe's"
+    )
+    parser.add_argument(
+        "--start", type=Path, help="a finished checkpoint to start from; only the last text stage is trained"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     return parser.parse_args()
 

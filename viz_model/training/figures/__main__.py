@@ -33,7 +33,9 @@ def _twin(folder: Path) -> vm.Model | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--text", type=Path, help="the whole text: its held-out part, as training cuts it")
+    parser.add_argument(
+        "--text", type=Path, help="the whole text; its held-out part is measured, as training cuts it off"
+    )
     parser.add_argument("--write", action="store_true", help=f"write the heads' figures to {HEADS_FILE}")
     arguments = parser.parse_args()
     result = report(vm.load(arguments.folder), arguments.folder, arguments.text)
