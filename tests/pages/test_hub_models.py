@@ -106,8 +106,8 @@ def test_a_prompt_that_the_model_reads_but_no_browser_draws_gets_a_sentence(monk
     longer = PROMPT * 4
     count = len(tokenizer()(longer)["input_ids"])
     test = app(prompt=longer)
-    assert f"The prompt has {count} tokens. chatty reads up to 96, but matrices are drawn up to 10" in words(test)
-    assert f"Shorten it by {count - 10}." in words(test)
+    assert f"The prompt has {count} tokens. chatty reads up to 96, but the pages draw at most 10," in words(test)
+    assert f"Shorten the prompt by {count - 10} tokens." in words(test)
     assert not test.get("bidi_component")
     test.sidebar.text_area(key="prompt").set_value(PROMPT).run()
     assert weights(tokenizer()(PROMPT)["input_ids"], 0, 0).shape == received(blob(test, "items"))["weights"][0].shape
@@ -169,7 +169,7 @@ def test_the_grid_says_which_heads_share_keys_and_values():
     projected = llama().model.layers[0].self_attn
     each = HEADS * projected.k_proj.out_features // projected.q_proj.out_features
     assert header["keyHeads"] == np.repeat(range(each), HEADS // each).tolist()  # repeat_kv of transformers
-    assert f"{HEADS} heads read {each} key/value heads" in words(app())
+    assert f"{HEADS} heads share {each} key/value heads." in words(app())
 
 
 def test_a_model_without_tokenizer_reads_the_ids_that_are_typed():
@@ -178,7 +178,7 @@ def test_a_model_without_tokenizer_reads_the_ids_that_are_typed():
     np.testing.assert_allclose(received(blob(test, "items"))["weights"][0], weights(ids, 1, 3), atol=2e-5)
     assert unpack(blob(test, "items"))[0]["labels"][0] == [f"{at} <{token}>" for at, token in enumerate(ids)]
     assert "4 of 96 tokens" in words(test)
-    assert "type ids of tokens, 0 to 269" in words(test)
+    assert " 0 to 269 instead of text, for example " in words(test)
     test.text_area(key="prompt").set_value("the cat").run()
     assert "nameless has no tokenizer, so it cannot read text" in words(test)
     test.text_area(key="prompt").set_value("12 270").run()
@@ -198,11 +198,11 @@ def test_a_windowed_layer_is_compared_with_its_own_window(layer):
     np.testing.assert_allclose(drawn, known, atol=2e-5)
     np.testing.assert_array_equal(allowed, known > 0)
     is_narrow = known[-1, 0] == 0
-    cells = f"{(known > 0).sum()} of 49 cells open"
-    assert f":green-badge[own] {cells}" in words(test)
-    assert (f"in layer {layer} within a window of {WINDOW} tokens" in words(test)) == is_narrow
-    assert f"**{(known == 0).sum()}** opened" in words(test)
-    assert (f"In layer {layer} a query reads at most {WINDOW} keys: a sliding window." in words(test)) == is_narrow
+    cells = f"{(known > 0).sum()} of 49 cells are open"
+    assert f":green-badge[training mask] {cells}" in words(test)
+    assert (f"in layer {layer} with a window of {WINDOW} tokens" in words(test)) == is_narrow
+    assert f"opens **{(known == 0).sum()}** cells" in words(test)
+    assert (f"In layer {layer} a query reads at most {WINDOW} keys, those in a sliding" in words(test)) == is_narrow
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -229,4 +229,4 @@ def test_what_a_mask_takes_away_it_takes_from_each_layers_own(choice, stays, lay
     drawn, allowed = drawn_matrices(test)["weights B"]
     np.testing.assert_allclose(drawn, known, atol=2e-5)
     np.testing.assert_array_equal(allowed, masks[windowed().config.layer_types[layer]])
-    assert "opened" not in words(test)
+    assert "it opens" not in words(test)
