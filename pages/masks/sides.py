@@ -121,7 +121,9 @@ def draw_words(view: View, side: Side) -> None:
     if (reach := masks.window_in(cells, view.own_mask)) is not None:
         own += f" (in layer {view.layer} with a window of {reach:,} tokens)"
     if opened or closed:
-        changes = " and ".join(f"{words} **{n:,}** cells" for n, words in ((opened, "opens"), (closed, "closes")) if n)
+        changes = " and ".join(
+            f"{words} **{n:,}** cell{'s' * (n != 1)}" for n, words in ((opened, "opens"), (closed, "closes")) if n
+        )
         st.markdown(f":orange-badge[not the training mask] {count}. Compared with {own}, it {changes}.")
     else:
         same = "This is" if side.choice.kind == view.own_mask else "They are the same as in"

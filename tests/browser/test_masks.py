@@ -245,7 +245,7 @@ def test_a_long_prompt_is_drawn_on_enlarged_cells(page, app_url):
     page.keyboard.press("End")
     page.keyboard.press("Space")
     expect(canvas).to_have_attribute("data-open", str(before + 1))
-    expect(page.get_by_text("opens 1 cells")).to_be_visible()
+    expect(page.get_by_text("it opens 1 cell.")).to_be_visible()
     settle(page)
     at_the_end = "s => s.scrollLeft + s.clientWidth >= s.scrollWidth - 20"  # the cell that was reached is in view
     eventually(lambda: editor(page).locator(".scroller").evaluate(at_the_end), True)

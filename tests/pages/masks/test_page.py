@@ -71,8 +71,8 @@ def test_own_or_foreign_is_said_with_the_number_of_cells(kind):
     said = words(app(mask_a="causal", **choice))
     opened, closed = (allowed & ~TRIANGLE).sum(), (TRIANGLE & ~allowed).sum()
     assert ("not the training mask" in said) == bool(opened or closed)
-    assert (f"opens **{opened}** cells" in said) == bool(opened)
-    assert (f"closes **{closed}** cells" in said) == bool(closed)
+    assert (f"opens **{opened}** cell" in said) == bool(opened)
+    assert (f"closes **{closed}** cell" in said) == bool(closed)
     assert f"{allowed.sum()} of {T * T} cells are open" in said
 
 
