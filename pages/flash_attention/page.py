@@ -6,6 +6,7 @@ import streamlit as st
 import viz_model as vm
 from pages.flash_attention.measured import draw_measured
 from pages.flash_attention.run import (
+    MOST_TILES,
     NUMBER_BYTES,
     Tiling,
     agreement_words,
@@ -23,8 +24,9 @@ from viz_model.flash import traffic
 from viz_model.flash.timing import Shapes
 from viz_model.model.formula import AttentionFormula
 from viz_ui.components.tiles import tiles
-from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, clamp
-from viz_ui.frame.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, held, linked
+from viz_ui.frame.forms import Whole
+from viz_ui.frame.view import View, choose_cell, current_view
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 from viz_ui.look.growth_figure import growth_figure
@@ -81,33 +83,31 @@ def choose_tiling(trace: vm.Trace) -> Tiling:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         rows = tile_side("Rows of a tile (queries)", "tile_rows", trace.length)
         columns = tile_side("Columns of a tile (keys)", "tile_columns", trace.key_length)
-        order = st.segmented_control(
+        order = linked(
+            st.segmented_control,
             "Loops",
             traffic.ORDERS,
             default=traffic.QUERIES_OUTSIDE,
             required=True,
             key="loops",
-            bind="query-params",
             help="- **queries outside**: m, l and O of a query stay in fast memory until the query is done. "
             "This is the order of FlashAttention-2.\n- **keys outside**: K and V are read once, and m, l and O go to "
             "slow memory and back. This is the order of the first FlashAttention.",
         )
-    with st.container(key="tiles_address"):  # not shown: the player is its widget, the address its place
-        st.number_input("Tile", 0, None, None, key="tile", bind="query-params")
+    held("tile", Whole(0, MOST_TILES - 1))
     return Tiling(rows, columns, order)
 
 
 def tile_side(label: str, name: str, length: int) -> int:
     """Rows or columns of a tile, from 1 to all."""
-    clamp(name, length)
     usual = usual_side(length)
-    side = st.number_input(
+    side = linked(
+        st.number_input,
         label,
         1,
         length,
         value=None,
         key=name,
-        bind="query-params",
         placeholder=f"{usual}",
         help=f"If the box is empty, it is {usual}. That makes at most eight tiles along each side.",
         width=190,
@@ -139,7 +139,8 @@ def draw_tiles(tiling: Tiling) -> None:
 
 
 def look_at(tile: int, query: int) -> None:
-    choose(tile=tile, query=query)
+    choose(tile=tile)
+    choose_cell(query=query)
 
 
 def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
@@ -157,13 +158,13 @@ def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
 
 def draw_curves(view: View, tiling: Tiling) -> None:
     """Bytes over T for a fast memory of the reader's."""
-    kilobytes = st.number_input(
+    kilobytes = linked(
+        st.number_input,
         "Fast memory in KB of 1,024 bytes",
         1,
         MOST_KILOBYTES,
         A100_KILOBYTES,
         key="fast_memory",
-        bind="query-params",
         help="192 KB is the fast memory of one processor of an A100 (Dao et al. 2022, §2.1).",
         width=250,
     )

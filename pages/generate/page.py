@@ -8,7 +8,8 @@ from pages.generate.costs_figure import cost_figure
 from pages.generate.run import Branches, Run, cache_formula, read_branches, write_branches
 from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import generation
-from viz_ui.frame.address import note_widgets_drawn
+from viz_ui.frame.address import choose, end_run, held, hold, linked
+from viz_ui.frame.forms import Text, Whole
 from viz_ui.frame.passes import shown_pass
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
@@ -17,6 +18,7 @@ from viz_ui.look.text import labels, number
 NEW_TOKENS, TEMPERATURE, TOP_K, TOP_P = 12, 0.8, 40, 0.95  # what a first visitor sees
 MORE = 10
 LARGEST_SEED = 999_999
+LONGEST_BRANCHES = 5000  # letters
 SECONDS_A_RUN = 0.3  # of making steps before they are shown
 
 
@@ -50,7 +52,7 @@ def draw() -> None:
         + explained("KV cache", "prefill", "logit", "softmax"),
     )
     row, choices = draw_choices(view)
-    note_widgets_drawn()  # all widgets have been drawn; what follows may be cut off by the next click
+    end_run()  # all widgets have been drawn; what follows may be cut off by the next click
     run, wanted = current_run(view, choices), choices.new_tokens
     if run is None:
         st.rerun()
@@ -80,21 +82,21 @@ def draw() -> None:
 def draw_choices(view: View) -> tuple:
     """The widgets of the page: the row that its button will end, and what is chosen."""
     config = view.model.config
-    bound = {"bind": "query-params"}
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="small")
     with row:
-        new_tokens = st.number_input(
+        new_tokens = linked(
+            st.number_input,
             "New tokens",
             1,
             config.context_length,
             min(NEW_TOKENS, config.context_length),
             key="new",
             width=100,
-            **bound,
         )
-        greedy = st.toggle("Greedy", key="greedy", help=explained("greedy"), **bound)
-        drawn = {"disabled": greedy} | bound
-        temperature = st.number_input(
+        greedy = linked(st.toggle, "Greedy", key="greedy", help=explained("greedy"))
+        drawn = {"disabled": greedy}
+        temperature = linked(
+            st.number_input,
             "Temperature",
             0.05,
             10.0,
@@ -105,7 +107,8 @@ def draw_choices(view: View) -> tuple:
             help=explained("temperature"),
             **drawn,
         )
-        top_k = st.number_input(
+        top_k = linked(
+            st.number_input,
             f"Top-k of {config.vocab_size:,}",
             1,
             config.vocab_size,
@@ -115,16 +118,15 @@ def draw_choices(view: View) -> tuple:
             help=explained("top-k"),
             **drawn,
         )
-        top_p = st.number_input(
-            "Top-p", 0.01, 1.0, TOP_P, 0.05, key="top_p", width=100, help=explained("top-p"), **drawn
+        top_p = linked(
+            st.number_input, "Top-p", 0.01, 1.0, TOP_P, 0.05, key="top_p", width=100, help=explained("top-p"), **drawn
         )
         same = "With the same seed and the same choices, the same tokens are drawn again."
-        seed = st.number_input("Seed", 0, LARGEST_SEED, 0, key="seed", width=100, help=same, **drawn)
+        seed = linked(st.number_input, "Seed", 0, LARGEST_SEED, 0, key="seed", width=100, help=same, **drawn)
     if st.session_state.pop("drop_branches", False):
-        st.session_state.branches = ""
-    with st.container(key="generation_address"):  # not shown: the player is their widget, the address their place
-        branches = st.text_input("Branches", key="branches", **bound)
-        step = st.number_input("Step", 0, config.context_length, None, key="step", **bound)
+        hold(branches="")
+    branches = held("branches", Text(LONGEST_BRANCHES), "")
+    step = held("step", Whole(0, config.context_length))
     if not view.trace.own_mask:
         st.caption("The model writes under its own causal mask. The mask in the sidebar does not apply here.")
     sampling = Sampling(0.0) if greedy else Sampling(temperature, top_k, top_p, seed)
@@ -222,7 +224,7 @@ def looked_at(steps: list, choices: Choices) -> int:
 
 
 def look_at(step: int) -> None:
-    st.session_state.step = None if step == -1 else step
+    choose(step=None if step == -1 else step)
 
 
 def take_branch(step: int, token: int | None) -> None:
@@ -231,8 +233,7 @@ def take_branch(step: int, token: int | None) -> None:
     branches = {at: taken for at, taken in run.branches.items() if at < step}
     if token is not None and token != run.steps[step].sampled.token_id:
         branches[step] = token
-    st.session_state.branches = write_branches(branches)
-    st.session_state.step = step
+    choose(branches=write_branches(branches), step=step)
 
 
 def draw_costs(run: Run, choices: Choices) -> None:

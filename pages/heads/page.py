@@ -12,8 +12,8 @@ from pages.heads.grid import grid_pictures, measured
 from pages.heads.head_values import CARRIED, DRAWN, WEIGHTS
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
-from viz_ui.frame.address import bring_sidebar_along, choose
-from viz_ui.frame.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted
@@ -79,24 +79,25 @@ def draw_heads(drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> Non
 def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
     """What is drawn, whether the colours of the weights go from 0 to 1, and which tokens are shown."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.segmented_control(
+        name = linked(
+            st.segmented_control,
             "What is drawn",
             list(DRAWN),
             default=WEIGHTS,
             required=True,
             key="drawn",
-            bind="query-params",
             help="\n".join(f"- **{kind.name}**: {kind.words}" for kind in DRAWN.values()),
         )
         colours = RANGES[0]
         if name == WEIGHTS:
-            colours = st.segmented_control(
+            colours = linked(
+                st.segmented_control,
                 "Colours",
                 RANGES,
                 default=RANGES[0],
                 required=True,
                 key="colours",
-                bind="query-params",
+                former={"own range": RANGES[1]},
                 help=f"**{RANGES[0]}**: the same scale for every head. **{RANGES[1]}**: the largest weight of a head "
                 "gets the brightest colour.",
             )
@@ -144,7 +145,7 @@ def longest(view: View) -> int:
 
 def pick_head(layer: int, head: int) -> None:
     """Take the head that was clicked in the grid, and the tick off a row of the table, which names another head."""
-    choose(layer=layer, head=head)
+    choose_head(layer, head)
     st.session_state.head_tables = st.session_state.get("head_tables", 0) + bool(marked_rows())
 
 
@@ -242,7 +243,7 @@ def draw_table(view: View) -> None:
 
 def take_row(table: pd.DataFrame) -> None:
     for row in marked_rows():
-        choose(layer=int(table["layer"][row]), head=int(table["head"][row]))
+        choose_head(int(table["layer"][row]), int(table["head"][row]))
 
 
 draw()

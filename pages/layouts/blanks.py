@@ -8,7 +8,8 @@ from pages.layouts.examples import DECODER, ENCODER, Example, example
 from viz_model.layouts.blanks import Guesses, blank_bits, compare_guesses, with_blank
 from viz_model.layouts.depth import next_token_bits
 from viz_ui.components.tokens.seen_tokens import TokenReader, seen_tokens
-from viz_ui.frame.address import clamp
+from viz_ui.frame.address import choose, held
+from viz_ui.frame.forms import Whole
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
 from viz_ui.look.text import labels, number, plain, shown
@@ -24,7 +25,7 @@ def draw_blank() -> None:
         TokenReader(bert.model.name, "sees both sides of the hidden token", position, gpt.trace.length),
         TokenReader(gpt.model.name, "sees only the tokens before it", position, position),
     ]
-    seen_tokens(names, rows, key="seen_tokens", on_pick=_pick)
+    seen_tokens(names, rows, key="seen_tokens", on_pick=lambda token: choose(blank=token))
     left, right = st.columns(2, gap="medium")
     with left:
         _draw_guesses(bert, gpt, position)
@@ -39,23 +40,7 @@ def draw_blank() -> None:
 
 def _choose_position(gpt: Example) -> int:
     last = gpt.trace.length - 1
-    clamp("blank", last)
-    with st.container(key="blank_address"):
-        chosen = st.number_input(
-            f"Blank (0–{last})",
-            0,
-            last,
-            value=None,
-            step=1,
-            key="blank",
-            bind="query-params",
-            placeholder=str(last // 2),
-        )
-    return last // 2 if chosen is None else chosen
-
-
-def _pick(token: int) -> None:
-    st.session_state.blank = token
+    return held("blank", Whole(0, last), last // 2)
 
 
 def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:

@@ -11,7 +11,8 @@ from viz_model.heads.comparison import likeliest_next
 from viz_model.training.dates import FIELDS, forms_of, split_days, written
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
-from viz_ui.frame.address import clamp
+from viz_ui.frame.address import choose, choose_pair, held
+from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.view import current_view
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.text import labels, plain, shown
@@ -56,7 +57,7 @@ def _draw_texts() -> None:
 
 
 def _take(text: str) -> None:
-    st.session_state.update(source=text, digit=None, letter=None)
+    choose(source=text, cross_cell=None)
 
 
 def _take_held_out() -> None:
@@ -67,23 +68,16 @@ def _take_held_out() -> None:
 
 
 def _choose_head(one: Example, trace: vm.Trace) -> tuple[int, int]:
-    """The layer, head and cell of this section. The numbers in the sidebar belong to the model that is chosen there.
+    """The layer and head of this section. The numbers in the sidebar belong to the model that is chosen there.
 
     Before anything is chosen, the head that was measured to read the right letters most.
     """
-    bound = {"value": None, "bind": "query-params"}
-    highest = {"cross_layer": trace.n_layers, "cross_head": trace.config.n_heads}
-    highest |= {"digit": trace.length, "letter": trace.key_length}
-    with st.container(key="cross_address"):  # not shown: the grid and the matrix are how they are chosen
-        for name, count in highest.items():
-            clamp(name, count - 1)
-            st.number_input(name, 0, count - 1, step=1, key=name, **bound)
-    chosen = st.session_state.cross_layer, st.session_state.cross_head
+    chosen = held("cross_head", PairOfNumbers(("cross_layer", "cross_head")))
+    if chosen is not None:
+        return min(chosen[0], trace.n_layers - 1), min(chosen[1], trace.config.n_heads - 1)
     best = np.sum(list(_measured(one.model).values()) or np.zeros((1, trace.n_layers, trace.config.n_heads)), axis=0)
     first = np.unravel_index(int(best.argmax()), best.shape)
-    if chosen == (None, None):
-        return int(first[0]), int(first[1])
-    return chosen[0] or 0, chosen[1] or 0
+    return int(first[0]), int(first[1])
 
 
 def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
@@ -127,20 +121,22 @@ def _notes(model: vm.Model, layers: int) -> list[list[str]]:
 
 
 def _pick_head(layer: int, head: int) -> None:
-    st.session_state.update(cross_layer=layer, cross_head=head)
+    choose(cross_head=(layer, head))
 
 
 def _pick_cell(event: dict) -> None:
-    if event["query"] is not None:
-        st.session_state.digit = event["query"]
-    if event["key"] is not None:
-        st.session_state.letter = event["key"]
+    choose_pair("cross_cell", event["query"], event["key"], instead=(FIRST_DIGIT, None))
+
+
+def _choose_cell(trace: vm.Trace) -> tuple[int, int | None]:
+    """The digit written, and the letter; None for the one that it reads most."""
+    digit, letter = held("cross_cell", PairOfNumbers(("digit", "letter"), missing=None)) or (FIRST_DIGIT, None)
+    return min(digit, trace.length - 1), None if letter is None else min(letter, trace.key_length - 1)
 
 
 def _draw_head(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
     weights = trace.weights(layer, head).numpy()
-    digit = min(FIRST_DIGIT, trace.length - 1) if st.session_state.digit is None else st.session_state.digit
-    letter = st.session_state.letter
+    digit, letter = _choose_cell(trace)
     said = one.model.token_bytes(likeliest_next(trace))
     end = one.model.token_bytes([one.model.end_token])
     rows = [f"{n} → {'end' if [piece] == end else shown(piece)}" for n, piece in enumerate(said)]

@@ -7,6 +7,7 @@ import viz_model as vm
 from pages.layouts.depth_figure import depth_figure
 from pages.layouts.examples import BOTH, DECODER, draw_source, example, example_model
 from viz_model.layouts.depth import next_token_bits, stream_lengths, with_norms_placed
+from viz_ui.frame.address import linked
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import labels, number
 
@@ -18,9 +19,11 @@ AXES = ("logarithmic axis", "linear axis")
 
 def draw_norms() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        bound = {"required": True, "bind": "query-params"}
-        scale = st.segmented_control("Axis", AXES, default=AXES[0], key="axis", **bound)
-        part = st.segmented_control(f"Part of {BOTH}", ("encoder", "decoder"), default="decoder", key="stack", **bound)
+        bound = {"required": True}
+        scale = linked(st.segmented_control, "Axis", AXES, default=AXES[0], key="axis", **bound)
+        part = linked(
+            st.segmented_control, f"Part of {BOTH}", ("encoder", "decoder"), default="decoder", key="stack", **bound
+        )
         draw_source(width=240)
     gpt, seq2seq = example(DECODER), example(BOTH)
     moved = _moved_trace(gpt.text)

@@ -6,6 +6,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.checkpoints.shelf import Shelf
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import current_view
 
 ENCODER, DECODER, BOTH = "tiny-bert", "tiny-gpt", "tiny-seq2seq"
@@ -40,10 +41,10 @@ def example_model(name: str) -> vm.Model:
 
 def draw_source(**look) -> None:
     """The text box of what tiny-seq2seq reads; in every section that shows it, so that a link brings it along."""
-    st.text_input(
+    linked(
+        st.text_input,
         "A written date",
         key="source",
-        bind="query-params",
         max_chars=LONGEST_SOURCE,
         placeholder=FIRST_SOURCE,
         **({"width": 300} | look),

@@ -19,7 +19,7 @@ from viz_ui.components.layout_diagram import (
     layout_diagram,
 )
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.frame.address import clamp
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, number, plain, sentence, shown
@@ -80,13 +80,8 @@ def draw_side_by_side() -> None:
 
 def choose_box(names: list[str]) -> str:
     """The box that is open, chosen here or in the diagram."""
-    if st.session_state.get("box") not in names:
-        st.session_state.pop("box", None)
     first = FIRST_BOX if FIRST_BOX in names else names[0]
-    return (
-        st.selectbox("Opened tensor", names, index=None, placeholder=first, key="box", bind="query-params", width=340)
-        or first
-    )
+    return linked(st.selectbox, "Opened tensor", names, index=None, placeholder=first, key="box", width=340) or first
 
 
 def pick(name: str) -> None:
@@ -201,15 +196,14 @@ def _part(one: Example, site: str) -> str:
 
 
 def _choose_head(row, count: int) -> int:
-    clamp("box_head", count - 1)
     return (
-        row.number_input(
+        linked(
+            row.number_input,
             f"Head (0–{count - 1})",
             0,
             count - 1,
             value=None,
             key="box_head",
-            bind="query-params",
             placeholder="0",
             width=110,
         )

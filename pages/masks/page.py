@@ -20,8 +20,8 @@ from viz_model.heads.comparison import query_entropy
 from viz_model.model.formula import AttentionFormula
 from viz_ui.components.mask_editor import mask_editor
 from viz_ui.components.panels import Bars, Matrix, Symbol, panels
-from viz_ui.frame.address import bring_sidebar_along, choose_cell
-from viz_ui.frame.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.view import View, choose_picked_cell, current_view
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
 from viz_ui.look.formulas import coloured
@@ -99,7 +99,7 @@ def draw_matrices(view: View, sides: list[Side]) -> None:
         selected=(view.query, view.key),
         matrix_width=300 if beside_editor else 360,
         list_height=240,
-        on_pick=choose_cell,
+        on_pick=choose_picked_cell,
         on_open=note_opened,
     )
     masks = {

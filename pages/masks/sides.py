@@ -18,7 +18,7 @@ from viz_model.masking.choice import (
 )
 from viz_model.masking.drawn import drawn_shape, encode_mask
 from viz_model.transformer import masks
-from viz_ui.frame.address import choose, chosen_value
+from viz_ui.frame.address import choose, chosen_value, linked
 from viz_ui.frame.passes import kept_passes
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, plain
@@ -59,27 +59,43 @@ def draw_controls(view: View, name: str) -> None:
     """The kind of mask and what belongs to it, all of it in the address."""
     side, kinds = name.lower(), _kinds(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind = st.selectbox(
+        kind = linked(
+            st.selectbox,
             f"Mask {name}",
             kinds,
             index=SIDES.index(name),  # A begins with the model's own mask, B with the other one
             key=f"mask_{side}",
-            bind="query-params",
             help="This choice is for this page. The mask in the sidebar is for all other pages.\n"
             + "\n".join(f"- **{kind}**: {words}" for kind, words in _explained(view).items()),
         )
-        bound = {"bind": "query-params", "width": 170}
         if kind == "sliding window":
-            st.number_input(
-                "Width in tokens", 1, WIDEST, 3, key=f"width_{side}", help="The query itself is one of them.", **bound
+            linked(
+                st.number_input,
+                "Width in tokens",
+                1,
+                WIDEST,
+                3,
+                key=f"width_{side}",
+                help="The query itself is one of them.",
+                width=170,
             )
         elif kind == "prefix":
-            st.number_input("Prefix in tokens", 0, WIDEST, 3, key=f"prefix_{side}", **bound)
+            linked(st.number_input, "Prefix in tokens", 0, WIDEST, 3, key=f"prefix_{side}", width=170)
         elif kind == "padding":
-            st.text_input("Padded positions", "0", max_chars=200, key=f"padding_{side}", placeholder="0-2, 5", **bound)
+            linked(
+                st.text_input,
+                "Padded positions",
+                "0",
+                max_chars=200,
+                key=f"padding_{side}",
+                placeholder="0-2, 5",
+                width=170,
+            )
         elif kind == "drawn by hand":
             text = "This text stands for the mask that you draw. Paste the text of another mask to use that mask."
-            st.text_input("The mask as text", key=f"cells_{side}", placeholder="draw below", help=text, **bound)
+            linked(
+                st.text_input, "The mask as text", key=f"cells_{side}", placeholder="draw below", help=text, width=170
+            )
 
 
 def chosen_side(view: View, name: str) -> Side:

@@ -9,8 +9,8 @@ import viz_model as vm
 from pages.masks.sides import SIDES, Side, chosen_side, masked_trace, masked_traces
 from viz_model.heads.comparison import ROUNDING, likely_tokens, predicts, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.frame.address import choose, choose_cell, clamp
-from viz_ui.frame.view import View
+from viz_ui.frame.address import choose, linked
+from viz_ui.frame.view import View, choose_picked_cell
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, sentence, shown
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
@@ -50,7 +50,7 @@ def draw_token_change(view: View) -> None:
         key="change_panels",
         selected=(view.query, view.key),
         matrix_width=460,
-        on_pick=choose_cell,
+        on_pick=choose_picked_cell,
         on_open=note_opened,
     )
     open_noted_matrix(
@@ -82,16 +82,15 @@ def _way_between_tokens(view: View) -> str:
 
 def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
     """The position, and the ids with the new token there. Says why and gives None where there is no such token."""
-    clamp("changed", view.trace.length - 1)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.number_input(
+        chosen = linked(
+            st.number_input,
             f"Position (0–{view.trace.length - 1})",
             0,
             view.trace.length - 1,
             value=None,
             step=1,
             key="changed",
-            bind="query-params",
             placeholder=str(view.trace.length // 2),
             width=170,
         )
@@ -99,10 +98,10 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
         own = view.under(view.own_mask)  # whatever the sidebar's mask is
         likely = likely_tokens(own, position, SUGGESTIONS, view.model.signs)
         names = [shown(piece) for piece in view.model.token_bytes(likely)] or [""]
-        typed = st.text_input(
+        typed = linked(
+            st.text_input,
             "New token",
             key="replacement",
-            bind="query-params",
             max_chars=100,
             placeholder=names[0],
             width=220,

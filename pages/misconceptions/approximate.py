@@ -7,6 +7,7 @@ from pages.misconceptions.matrices import draw_matrices
 from viz_model.misconceptions.approximate import Exactness, exactness
 from viz_model.transformer.attention import mix
 from viz_ui.components.panels import Matrix
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
 from viz_ui.look.text import number
 
@@ -16,10 +17,8 @@ SIDE = 4  # rows and columns of a tile to begin with
 def draw(view: View) -> None:
     queries, keys = view.trace.length, view.trace.key_length
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        rows = st.number_input("Rows of a tile", 1, 4096, SIDE, key="exact_rows", bind="query-params", width=160)
-        columns = st.number_input(
-            "Columns of a tile", 1, 4096, SIDE, key="exact_columns", bind="query-params", width=160
-        )
+        rows = linked(st.number_input, "Rows of a tile", 1, 4096, SIDE, key="exact_rows", width=160)
+        columns = linked(st.number_input, "Columns of a tile", 1, 4096, SIDE, key="exact_columns", width=160)
     written_out = mix(
         view.trace.weights(view.layer, view.head)[None],
         view.trace.v(view.layer)[view.trace.config.kv_head(view.head)][None],

@@ -14,8 +14,9 @@ from viz_model.misconceptions.concept import (
     strongest_pattern,
 )
 from viz_ui.components.panels import Matrix
-from viz_ui.frame.address import EXAMPLES, choose
-from viz_ui.frame.view import View, traced
+from viz_ui.frame.address import linked
+from viz_ui.frame.examples import EXAMPLES
+from viz_ui.frame.view import View, choose_head, traced
 from viz_ui.look.text import labels, number
 
 WORDS = {
@@ -32,7 +33,7 @@ LONGEST = 1000  # characters
 def draw(view: View) -> None:
     columns = st.columns(len(TEXTS))
     typed = [
-        column.text_input(f"Text {n + 2}", text, key=f"text_{n + 2}", bind="query-params", max_chars=LONGEST)
+        linked(column.text_input, f"Text {n + 2}", text, key=f"text_{n + 2}", max_chars=LONGEST)
         for n, (column, text) in enumerate(zip(columns, TEXTS, strict=True))
     ]
     texts = {"1 (prompt)": view.prompt}
@@ -76,7 +77,7 @@ def draw_other_head(view: View, traces: dict[str, vm.Trace]) -> None:
         if found is None:
             st.session_state.no_other_head = of
         else:
-            choose(layer=found[0], head=found[1])
+            choose_head(*found)
 
     of = (view.name, view.part, *(trace.ids for trace in traces.values()))
     if len(traces) < 2:

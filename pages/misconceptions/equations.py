@@ -6,9 +6,8 @@ import viz_model as vm
 from pages.misconceptions.matrices import draw_matrices
 from viz_model.misconceptions.equations import SameEquation, through_one_equation
 from viz_ui.components.panels import Matrix
-from viz_ui.frame.address import choose_cell
 from viz_ui.frame.loaded_models import load_model
-from viz_ui.frame.view import View, traced
+from viz_ui.frame.view import View, choose_picked_cell, traced
 from viz_ui.look.text import labels, number, plain
 
 TWINS = ("tiny-gpt", "tiny-bert")
@@ -30,7 +29,7 @@ def draw(view: View) -> None:
         [matrix(name, passes[name], result, mask) for name, result in found.items() for mask in result.weights],
         width=250 if len(found) > 1 and view.trace.length <= SHORT else 420,  # two or three beside each other
         selected=(view.query, view.key),
-        on_pick=choose_cell,
+        on_pick=choose_picked_cell,
     )
     formulas = {result.formula for result in found.values()}
     papers = (

@@ -6,6 +6,7 @@ import streamlit as st
 from pages.misconceptions.matrices import draw_matrices
 from viz_model.misconceptions.lengths import SIDES, PaddedBatch, padded_batch
 from viz_ui.components.panels import Matrix
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, labels, number, plain
 
@@ -16,10 +17,8 @@ FLOAT_ERROR = 1e-3  # of the largest number: more than another order of summing 
 
 def draw(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        second = st.text_input("A second prompt", SECOND, key="second", bind="query-params", max_chars=LONGEST)
-        side = st.segmented_control(
-            "Padding", SIDES, default=SIDES[0], required=True, key="padded_side", bind="query-params"
-        )
+        second = linked(st.text_input, "A second prompt", SECOND, key="second", max_chars=LONGEST)
+        side = linked(st.segmented_control, "Padding", SIDES, default=SIDES[0], required=True, key="padded_side")
     batch = padded_batch(view.model, (view.prompt, second[:LONGEST]), side)
     st.markdown(answer(view, batch))
     draw_batch(view, batch)

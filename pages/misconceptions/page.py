@@ -7,7 +7,7 @@ import streamlit as st
 
 import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
-from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.sections import choose_section
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
@@ -47,9 +47,7 @@ def draw() -> None:
     claim = CLAIMS[chosen]
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         st.subheader(f"{names.index(chosen) + 1}. “{claim.words}”", width="content", help=explained(*claim.terms))
-        guess = st.segmented_control(
-            "Your guess", GUESSES, key=f"guess_{chosen.lower().replace(' ', '_')}", bind="query-params"
-        )
+        guess = linked(st.segmented_control, "Your guess", GUESSES, key=f"guess_{chosen.lower().replace(' ', '_')}")
     if guess is None:
         st.info(
             "Guess first. Then an experiment on your prompt gives the answer, and you can change it.",

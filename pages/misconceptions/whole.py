@@ -9,6 +9,7 @@ from pages.misconceptions.bars import bars_figure
 from viz_model.misconceptions.whole import PARTS, loss_without, switchable
 from viz_model.training.held_out import held_out_rows
 from viz_model.training.loss import Loss
+from viz_ui.frame.address import linked
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.view import View
 from viz_ui.look.text import number, plain
@@ -21,11 +22,9 @@ def draw(view: View) -> None:
     reasons = switchable(view.model)
     can = [part for part, reason in reasons.items() if not reason]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        off = st.pills("Switch off together", can, selection_mode="multi", key="off", bind="query-params")
+        off = linked(st.pills, "Switch off together", can, selection_mode="multi", key="off")
         names = [PROMPT] if _held_out(view.name) is None else [PROMPT, HELD_OUT]
-        text = st.segmented_control(
-            "Read the loss on", names, default=names[0], required=True, key="off_text", bind="query-params"
-        )
+        text = linked(st.segmented_control, "Read the loss on", names, default=names[0], required=True, key="off_text")
     losses = _losses(view.name, text, *_read(view), tuple(can), tuple(part for part in can if part in off))
     st.markdown(answer(view, losses))
     uniform = log(view.model.config.vocab_size)

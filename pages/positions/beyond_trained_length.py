@@ -22,6 +22,7 @@ from viz_model.positions.beyond_trained_length import (
 )
 from viz_model.training.held_out import long_rows
 from viz_model.transformer.facts import ModelFacts
+from viz_ui.frame.address import linked
 from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.text import number, plain
@@ -99,9 +100,10 @@ def _no_row(view: View) -> str:
 
 
 def _choose(name: str, model: vm.Model) -> Asked:
-    trained, bound = model.config.context_length, {"required": True, "bind": "query-params"}
+    trained, bound = model.config.context_length, {"required": True}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        times = st.segmented_control(
+        times = linked(
+            st.segmented_control,
             "Tokens in one text",
             TIMES,
             default=TIMES[1],
@@ -109,14 +111,15 @@ def _choose(name: str, model: vm.Model) -> Asked:
             key="past_times",
             **bound,
         )
-        windows = st.segmented_control("Texts", WINDOWS, default=WINDOWS[0], key="past_texts", **bound)
+        windows = linked(st.segmented_control, "Texts", WINDOWS, default=WINDOWS[0], key="past_texts", **bound)
         way, factor = AS_TRAINED, 1
         if model.config.rotary_pairs is not None:
-            way = st.segmented_control("Angles", WAYS, default=AS_TRAINED, key="angles", **bound)
-            if (way or AS_TRAINED) != AS_TRAINED:
-                factor = st.segmented_control("Factor s", FACTORS, default=FACTORS[1], key="past_factor", **bound)
-    # an address may hold an empty choice
-    return Asked(name, times or TIMES[1], windows or WINDOWS[0], way or AS_TRAINED, factor or FACTORS[1])
+            way = linked(st.segmented_control, "Angles", WAYS, default=AS_TRAINED, key="angles", **bound)
+            if way != AS_TRAINED:
+                factor = linked(
+                    st.segmented_control, "Factor s", FACTORS, default=FACTORS[1], key="past_factor", **bound
+                )
+    return Asked(name, times, windows, way, factor)
 
 
 def _found(model: vm.Model, asked: Asked) -> LongTextLosses:

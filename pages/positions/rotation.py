@@ -10,6 +10,8 @@ from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.positions import rotary_angles
 from viz_ui.components.rotary_pairs import Moved, Pair, Reach, Token
 from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
+from viz_ui.frame.address import choose, held, linked
+from viz_ui.frame.forms import Whole
 from viz_ui.frame.view import View, current_view, traced
 from viz_ui.look.text import number, plain
 from viz_ui.parts.fitting_model import FittingPrompt, drawn
@@ -23,16 +25,14 @@ def draw_rotation() -> None:
     shown = drawn(view, _turns, "a model whose rotary positions turn all pairs of numbers by plain angles")
     trace = rotary_trace(view, shown)
     pairs = rotary_pairs(trace, shown.layer, shown.head, shown.query, shown.key)
-    with st.container(key="positions_address"):  # not shown: the clocks and sliders are their widgets
-        bound = {"value": None, "bind": "query-params"}
-        shift = st.number_input("Both moved by", 0, FURTHEST, key="shift", **bound)
-        apart = st.number_input("Query moved by", -FURTHEST, FURTHEST, key="apart", **bound)
-        pair = st.number_input("Pair", 0, FURTHEST, key="pair", **bound)
+    shift = held("shift", Whole(0, FURTHEST), 0)  # of both tokens
+    apart = held("apart", Whole(-FURTHEST, FURTHEST), 0)  # of the query alone
+    pair = held("pair", Whole(0, FURTHEST))
     if shown.instead:
         st.caption(shown.instead)
     if pair is None:  # the one with the largest share in the score
         pair = int(pair_products(pairs, shown.query, shown.key).abs().argmax())
-    _draw_clocks(shown, pairs, Moved(shift or 0, apart or 0, pair))
+    _draw_clocks(shown, pairs, Moved(shift, apart, pair))
     st.caption(
         f"These are q and k of {plain(shown.model.name)}, layer {shown.layer}, query head {shown.head}, key head "
         f"{shown.model.config.kv_head(shown.head)}. They are captured before the rotation, and rotated here in float64."
@@ -81,7 +81,7 @@ def _draw_clocks(shown: FittingPrompt, pairs: RotaryPairs, moved: Moved) -> None
 
 
 def _keep(moved: Moved) -> None:
-    st.session_state.update(shift=moved.shift, apart=moved.apart, pair=moved.pair)
+    choose(shift=moved.shift, apart=moved.apart, pair=moved.pair)
 
 
 def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
@@ -89,13 +89,13 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
     config = shown.model.config
     st.subheader("How fast each pair turns")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = st.number_input(
+        base = linked(
+            st.number_input,
             "Another base",
             2,
             9_999_999,
             500_000,
             key="base",
-            bind="query-params",
             width=150,
             help="θ of pair p is base^(−2p/D). Llama 3 uses the base 500,000 to read longer texts.",
         )

@@ -9,8 +9,8 @@ from viz_model.positions.schemes import moved_on
 from viz_model.positions.tables import cosines, cosines_by_distance, learned_table
 from viz_model.transformer.positions import sinusoidal_table
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.frame.address import choose_cell
-from viz_ui.frame.view import current_view
+from viz_ui.frame.address import linked
+from viz_ui.frame.view import choose_picked_cell, current_view
 from viz_ui.look.text import number, plain
 from viz_ui.parts.fitting_model import ADDED, FittingPrompt, drawn, is_ours
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
@@ -27,16 +27,15 @@ def draw_tables() -> None:
     config = shown.model.config
     tables = position_tables(shown.model)
     with st.container(horizontal=True, vertical_alignment="center"):
-        name = st.segmented_control(
+        name = linked(
+            st.segmented_control,
             "Table",
             list(tables),
             default=next(iter(tables)),
             required=True,
             key="table",
-            bind="query-params",
             label_visibility="collapsed",
         )
-        name = name or next(iter(tables))  # an address may hold an empty choice
         st.markdown(_words(shown, name), width="content")
     if shown.instead:
         st.caption(shown.instead)
@@ -137,7 +136,7 @@ def _shared(shown: FittingPrompt) -> dict:
 
     def pick(event: dict) -> None:
         if max(event["query"] or 0, event["key"] or 0) < len(shown.ids):
-            choose_cell(event)
+            choose_picked_cell(event)
 
     return {
         "selected": (shown.query, shown.key),

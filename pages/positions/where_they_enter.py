@@ -7,6 +7,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.positions.schemes import SiteChange, possible_schemes, site_changes
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import current_view
 from viz_ui.look.text import number, plain
 from viz_ui.parts.fitting_model import NAMES, FittingPrompt, drawn, is_ours, variant
@@ -26,19 +27,17 @@ def draw_sites() -> None:
     shown = drawn(view, is_ours, "a model of this project, because only their positions can be exchanged")
     config = shown.model.config
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        compared = st.segmented_control(
+        compared = linked(
+            st.segmented_control,
             "Compare the pass with the prompt",
             list(SENTENCES),
             default=ELSEWHERE,
             required=True,
             key="compared",
-            bind="query-params",
         )
-        compared, by = compared or ELSEWHERE, 0  # an address may hold an empty choice
+        by = 0
         if compared == ELSEWHERE:
-            by = st.slider(
-                "Moved by", 0, 2 * config.context_length, FIRST_MOVE, key="later", bind="query-params", width=320
-            )
+            by = linked(st.slider, "Moved by", 0, 2 * config.context_length, FIRST_MOVE, key="later", width=320)
         st.markdown(
             f"{SENTENCES[compared]} The table shows the largest change at each hook site of the embedding, of layer "
             f"{shown.layer}, and of the logits of the last token.",

@@ -7,13 +7,15 @@ import streamlit as st
 from viz_model.positions.schemes import OrderChange, change_order, possible_schemes, put_back, shuffled_order
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.components.tokens.token_order import token_order
-from viz_ui.frame.address import choose, choose_cell
-from viz_ui.frame.view import View, current_view
+from viz_ui.frame.address import choose, held, linked
+from viz_ui.frame.forms import Text, Whole
+from viz_ui.frame.view import View, choose_cell, choose_picked_cell, current_view
 from viz_ui.look.text import number
 from viz_ui.parts.fitting_model import NAMES, FittingPrompt, drawn, is_ours, scheme_badge, variant
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 FIRST_SEED, LARGEST_SEED = 1, 999_999
+LONGEST_ORDER = 20_000  # letters, of the places of more tokens than are drawn
 
 
 def draw_word_order() -> None:
@@ -31,18 +33,17 @@ def draw_word_order() -> None:
 
 def _choose(shown: FittingPrompt) -> tuple[str, tuple[int, ...]]:
     """The scheme and the order; both are in the address."""
-    with st.container(key="positions_address"):  # not shown: button and row of words are their widgets
-        seed = st.number_input("Seed", 0, LARGEST_SEED, FIRST_SEED, key="shuffle", bind="query-params")
-        text = st.text_input("Order", key="order", bind="query-params")
+    seed = held("shuffle", Whole(0, LARGEST_SEED), FIRST_SEED)
+    text = held("order", Text(LONGEST_ORDER), "")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        scheme = st.segmented_control(
+        scheme = linked(
+            st.segmented_control,
             "Position scheme",
             possible_schemes(shown.model.config),
             default="none",
             required=True,
             format_func=NAMES.get,
             key="scheme",
-            bind="query-params",
             label_visibility="collapsed",
         )
         st.button("Shuffle again", icon=":material/shuffle:", on_click=_shuffle, args=(seed + 1,))
@@ -51,7 +52,6 @@ def _choose(shown: FittingPrompt) -> tuple[str, tuple[int, ...]]:
             f"{'Your order' if text else f'Seed {seed}'}. Drag a word, or move it with Shift + arrow keys.",
             width="content",
         )
-    scheme = scheme or "none"  # an address may hold an empty choice
     order = read_order(text, len(shown.ids))
     if text and order is None:
         st.caption("The order in the link belongs to another prompt, so the seed shuffles this one.")
@@ -67,11 +67,11 @@ def read_order(text: str | None, length: int) -> tuple[int, ...] | None:
 
 
 def _keep_order(order: tuple[int, ...]) -> None:
-    st.session_state.order = "-".join(map(str, order))
+    choose(order="-".join(map(str, order)))
 
 
 def _shuffle(seed: int) -> None:
-    st.session_state.update(shuffle=min(seed, LARGEST_SEED), order="")
+    choose(shuffle=min(seed, LARGEST_SEED), order="")
 
 
 @st.cache_resource(scope="session", max_entries=8, show_spinner="Running the prompt in both orders …")
@@ -100,9 +100,9 @@ def _draw_matrices(view: View, shown: FittingPrompt, change: OrderChange) -> Non
     with st.container(horizontal=True, gap="medium"):
         for n, (matrix, selected, pick) in enumerate(
             (
-                (matrices[0], cell, choose_cell),
+                (matrices[0], cell, choose_picked_cell),
                 (matrices[1], tuple(places[token] for token in cell), lambda event: _choose_moved(event, change.order)),
-                (matrices[2], cell, choose_cell),
+                (matrices[2], cell, choose_picked_cell),
             )
         ):
             with st.container(key=f"third_of_row_{n}"):
@@ -151,7 +151,7 @@ def order_matrices(shown: FittingPrompt, change: OrderChange) -> list[Matrix]:
 
 def _choose_moved(event: dict, order: tuple[int, ...]) -> None:
     """A cell of the shuffled matrix: its row and column are places, the sidebar's numbers are tokens."""
-    choose(**{name: order[event[name]] for name in ("query", "key") if event[name] is not None})
+    choose_cell(*(None if event[name] is None else order[event[name]] for name in ("query", "key")))
 
 
 def _name(shown: FittingPrompt, matrix: Matrix) -> Named:

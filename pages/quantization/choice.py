@@ -18,6 +18,7 @@ from viz_model.quantization.twin import (
     trace_quantized,
     weight_bytes,
 )
+from viz_ui.frame.address import linked
 from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
@@ -45,22 +46,22 @@ FORMULAS = {
 
 def draw_choices() -> tuple[str, str, float]:
     """Scheme, which weights, and the threshold of outliers."""
-    scheme = st.segmented_control(
+    scheme = linked(
+        st.segmented_control,
         "Scheme",
         SCHEMES,
         default=NF4,
         required=True,
         key="scheme",
-        bind="query-params",
         help="\n".join(f"- **{name}**: {words}" for name, words in EXPLAINED.items())
         + f"\n\n{explained('NF4', 'outlier')}",
     )
-    which = st.selectbox(
+    which = linked(
+        st.selectbox,
         "Which weights",
         WHICH,
         index=WHICH.index(ALL),
         key="quantized",
-        bind="query-params",
         width=160,
         help="Only the weight matrices of the blocks can be quantized. Embeddings, norms, biases and the unembedding "
         "stay as they are. “one layer” is the layer that is chosen in the sidebar.\n\n"
@@ -68,14 +69,14 @@ def draw_choices() -> tuple[str, str, float]:
     )
     threshold = THRESHOLD
     if scheme == LLM_INT8:
-        threshold = st.number_input(
+        threshold = linked(
+            st.number_input,
             "Threshold",
             0.1,
             LARGEST_THRESHOLD,
             THRESHOLD,
             0.5,
             key="threshold",
-            bind="query-params",
             width=120,
             help="An input column is an outlier if one of its numbers, at any token of the prompt, is at least this "
             "large.",

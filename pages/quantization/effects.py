@@ -12,8 +12,8 @@ from viz_model.training.held_out import held_out_rows
 from viz_model.training.loss import Loss, loss
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.frame.address import choose, choose_cell
-from viz_ui.frame.view import View
+from viz_ui.frame.address import linked
+from viz_ui.frame.view import View, choose_head, choose_picked_cell
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.text import counted, labels, number, plain
 from viz_ui.look.thumbnails import of_all_layers, thumbnails
@@ -39,13 +39,13 @@ def draw_effects(view: View, quantized: Quantized) -> None:
 
 def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
     """All heads: before, after, or what changed."""
-    what = st.segmented_control(
+    what = linked(
+        st.segmented_control,
         "Every head",
         (DIFFERENCE, BEFORE, AFTER),
         default=DIFFERENCE,
         required=True,
         key="grid_of",
-        bind="query-params",
     )
     changes, pictures = _pictures(view.trace, trace, *trace_key(view), view.trace.part, quantized.choice)
     small, seen = pictures[what]
@@ -57,7 +57,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         head=view.head,
         labels=[[f"largest change {number(change, 2)}" for change in row] for row in changes.tolist()],
         key="quantized_grid",
-        on_pick=lambda layer, head: choose(layer=layer, head=head),
+        on_pick=choose_head,
     )
     largest = changes.max()
     layer, head = np.unravel_index(changes.argmax(), changes.shape)
@@ -69,9 +69,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         return
     st.caption(f"The largest change is in layer {layer}, head {head}.")
     if (layer, head) != (view.layer, view.head):
-        st.button(
-            "Show this head", key="most_changed", on_click=choose, kwargs={"layer": int(layer), "head": int(head)}
-        )
+        st.button("Show this head", key="most_changed", on_click=choose_head, args=(int(layer), int(head)))
 
 
 # Keyed on plain values, like the traces themselves.
@@ -124,7 +122,7 @@ def draw_head(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         key="quantized_head",
         selected=(view.query, view.key),
         matrix_width=330 if max(before.shape) <= 40 else 560,
-        on_pick=choose_cell,
+        on_pick=choose_picked_cell,
         on_open=note_opened,
     )
     scheme = quantized.choice.scheme

@@ -7,7 +7,7 @@ from pages.quantization.choice import FORMULAS, current_choice, draw_choices, qu
 from pages.quantization.effects import draw_effects
 from pages.quantization.savings import choose_new_tokens, draw_savings
 from pages.quantization.weights import draw_weights
-from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
@@ -45,13 +45,13 @@ def draw() -> None:
     view = current_view()
     st.title("Quantization")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        section = st.segmented_control(
+        section = linked(
+            st.segmented_control,
             "What is shown",
             (WEIGHTS, EFFECTS, THREE),
             default=WEIGHTS,
             required=True,
             key="quantization",
-            bind="query-params",
             label_visibility="collapsed",
         )
         scheme, which, threshold = draw_choices()

@@ -7,6 +7,7 @@ import streamlit as st
 from pages.quantization.choice import is_small, trace_key
 from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways
 from viz_model.quantization.twin import Quantized
+from viz_ui.frame.address import linked
 from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, number, size_words
@@ -28,14 +29,14 @@ MEANS = {
 def choose_new_tokens(view: View) -> None:
     """How much of the task there is, where the model writes."""
     if view.model.config.layout != "encoder-only":
-        st.number_input("Tokens to write", 1, MOST_NEW, NEW_TOKENS, key="written", bind="query-params", width=130)
+        linked(st.number_input, "Tokens to write", 1, MOST_NEW, NEW_TOKENS, key="written", width=130)
 
 
 def draw_savings(view: View, quantized: Quantized) -> None:
     """The section: one task done in every way."""
     prompt = (view.trace.source or view.trace.read).ids  # of an encoder-decoder the source; it writes the rest here
     ids = prompt[:MOST_READ]
-    rows = measured_ways(view, quantized, ids, st.session_state.get("written") or NEW_TOKENS)
+    rows = measured_ways(view, quantized, ids, st.session_state.get("written", NEW_TOKENS))
     scheme = quantized.choice.scheme
     st.markdown(table(rows, scheme, predicts=view.model.config.has_unembedding))
     st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))

@@ -12,8 +12,9 @@ from viz_model.quantization.cells import QuantizedCell, level_counts, quantized_
 from viz_model.quantization.codes import NF4Blocks
 from viz_model.quantization.twin import LLM_INT8, Quantized, QuantizedTensor, outlier_bytes
 from viz_ui.components.panels import Matrix, panels
-from viz_ui.frame.address import choose, clamp
-from viz_ui.frame.view import View
+from viz_ui.frame.address import choose_pair, chosen_value, half_of_pair, held, hold, linked
+from viz_ui.frame.forms import PairOfNumbers
+from viz_ui.frame.view import View, choose_head
 from viz_ui.look.text import number, plain
 from viz_ui.parts.arithmetic import n
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
@@ -48,40 +49,29 @@ def chosen_tensor(view: View, quantized: Quantized) -> QuantizedTensor:
         for tensor in quantized.tensors.values()
         if (tensor.place.layer, tensor.place.stack) == (view.layer, stack)
     }
-    if st.session_state.get("matrix") not in here:  # another model, or other weights, may not have it
-        st.session_state.pop("matrix", None)
     first = next(iter(here))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        local = st.selectbox(
+        local = linked(
+            st.selectbox,
             f"Matrix of {stack} layer {view.layer}" if stack else f"Matrix of layer {view.layer}",
             list(here),
             index=None,
             placeholder=_short(first),
             format_func=_short,  # the end of "attention.self.query" must be seen
             key="matrix",
-            bind="query-params",
             width=150,
         )
         tensor = here[local or first]
-        for name, axis, size in zip(("row", "column"), ("Output", "Input"), tensor.after.shape, strict=True):
-            clamp(f"matrix_{name}", size - 1)
-            st.number_input(
-                f"{axis} (0–{size - 1})",
-                0,
-                size - 1,
-                value=None,
-                step=1,
-                key=f"matrix_{name}",
-                bind="query-params",
-                placeholder="0",
-                width=104,
-            )
+        held("matrix_cell", PairOfNumbers(("matrix_row", "matrix_column")), (0, 0))
+        hold(matrix_cell=chosen_cell(tensor))
+        for half, (name, axis) in enumerate((("matrix_row", "Output"), ("matrix_column", "Input"))):
+            half_of_pair(st, axis, "matrix_cell", half, tensor.after.shape[half] - 1, key=name, width=104)
     return tensor
 
 
 def chosen_cell(tensor: QuantizedTensor) -> tuple[int, int]:
     """Row and column of the weight that the reader chose."""
-    row, column = (st.session_state.get(f"matrix_{name}") or 0 for name in ("row", "column"))
+    row, column = chosen_value("matrix_cell")
     return min(row, tensor.after.shape[0] - 1), min(column, tensor.after.shape[1] - 1)
 
 
@@ -154,10 +144,8 @@ def draw_cells(view: View, tensor: QuantizedTensor, row: int, column: int) -> No
 
 def take_cell(event: dict, top: int, left: int) -> None:
     """A weight was clicked, or the label of a row or column."""
-    if event["row"] is not None:
-        st.session_state.matrix_row = top + event["row"]
-    if event["column"] is not None:
-        st.session_state.matrix_column = left + event["column"]
+    row, column = event["row"], event["column"]
+    choose_pair("matrix_cell", None if row is None else top + row, None if column is None else left + column)
 
 
 def draw_arithmetic(tensor: QuantizedTensor, row: int, column: int, cell: QuantizedCell) -> None:
@@ -250,7 +238,7 @@ def take_row(tensors: list[QuantizedTensor]) -> None:
     """Open the marked matrix: its layer in the sidebar, its name here."""
     for row in st.session_state.matrices["selection"]["rows"]:
         st.session_state.matrix = tensors[row].place.local
-        choose(layer=tensors[row].place.layer)
+        choose_head(layer=tensors[row].place.layer)
 
 
 def _short(name: str) -> str:

@@ -7,6 +7,7 @@ from viz_model.errors import ConfigError
 from viz_model.shapes import costs
 from viz_model.shapes.presets import PRESETS, Preset, fitting_heads, resized
 from viz_model.transformer import TransformerConfig
+from viz_ui.frame.address import linked
 from viz_ui.look.glossary import explained
 from viz_ui.look.growth_figure import growth_figure
 from viz_ui.look.text import number, size_words
@@ -25,7 +26,7 @@ def draw_any_model() -> None:
     except ConfigError:
         say_what_fits(preset, width, heads)
         return
-    number_bytes = BYTES[st.session_state.get("precision") or "float32"]
+    number_bytes = BYTES[st.session_state.precision]
     draw_numbers(preset, config, batch, length, number_bytes)
     draw_published(preset, config)
     draw_curves(preset, config, batch, length, number_bytes)
@@ -34,17 +35,15 @@ def draw_any_model() -> None:
 
 def choose_preset() -> Preset:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.segmented_control(
+        name = linked(
+            st.segmented_control,
             "Published model",
             list(PRESETS),
             default=next(iter(PRESETS)),
             required=True,
             key="preset",
-            bind="query-params",
         )
-        st.segmented_control(
-            "Precision", list(BYTES), default="float32", required=True, key="precision", bind="query-params"
-        )
+        linked(st.segmented_control, "Precision", list(BYTES), default="float32", required=True, key="precision")
         st.button("Back to its own sizes", on_click=take_own_sizes, args=(name,), icon=":material/undo:")
     return PRESETS[name]
 
@@ -71,13 +70,13 @@ def choose_sizes(preset: Preset) -> tuple[int, int, int, int, int]:
     own, places = own_sizes(preset), st.columns(5)
 
     def keyed(size: str) -> dict:
-        return {"value": own[size], "key": key_of(preset.name, size), "bind": "query-params"}
+        return {"value": own[size], "key": key_of(preset.name, size)}
 
-    batch = places[0].select_slider("B, batch", POWERS[:11], **keyed("batch"))
-    length = places[1].select_slider("T, tokens", POWERS, **keyed("length"))
-    width = places[2].slider("C, width", 64, 16384, step=64, **keyed("width"))
-    heads = places[3].slider("H, heads", 1, MOST_HEADS, **keyed("heads"))
-    layers = places[4].slider("L, layers", 1, 128, **keyed("layers"))
+    batch = linked(places[0].select_slider, "B, batch", POWERS[:11], **keyed("batch"))
+    length = linked(places[1].select_slider, "T, tokens", POWERS, **keyed("length"))
+    width = linked(places[2].slider, "C, width", 64, 16384, step=64, **keyed("width"))
+    heads = linked(places[3].slider, "H, heads", 1, MOST_HEADS, **keyed("heads"))
+    layers = linked(places[4].slider, "L, layers", 1, 128, **keyed("layers"))
     return batch, length, width, heads, layers
 
 

@@ -11,6 +11,7 @@ from viz_model.shapes.nodes import Node
 from viz_model.shapes.values import NodeValues
 from viz_ui.components.panels import Matrix
 from viz_ui.components.shape_diagram import Card
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
 from viz_ui.look.text import labels, number, shown
 from viz_ui.parts.open_matrix import Named, named
@@ -138,20 +139,20 @@ def choose_columns(view: View, opened: Opened) -> Columns:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         order = IN_ORDER
         if opened.node.name == "logits":
-            order = st.segmented_control(
-                "Columns", (HIGHEST, IN_ORDER), default=HIGHEST, required=True, key="columns", bind="query-params"
+            order = linked(
+                st.segmented_control, "Columns", (HIGHEST, IN_ORDER), default=HIGHEST, required=True, key="columns"
             )
         if order == HIGHEST:
             row = opened.values.matrix()[view.query].numpy()
             return Columns(np.argsort(-row, kind="stable")[:WINDOW], f"the highest of query {view.query}")
-        first = st.number_input(
+        first = linked(
+            st.number_input,
             f"First column (0–{width - WINDOW:,})",
             0,
             width - WINDOW,
             value=None,
             step=WINDOW,
             key=f"first_of_{opened.node.axes[-1]}",
-            bind="query-params",
             placeholder="0",
             width=220,
         )

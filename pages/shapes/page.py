@@ -9,8 +9,8 @@ from pages.shapes.opened_tensor import Opened, card, choose_columns, opened_matr
 from viz_model.shapes.contract import block_nodes, outer_nodes, sizes
 from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
-from viz_ui.frame.address import bring_sidebar_along, choose, choose_cell
-from viz_ui.frame.view import View, current_view
+from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.view import View, choose_head, choose_picked_cell, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, shown
 from viz_ui.parts.fitting_model import is_ours
@@ -41,13 +41,13 @@ MEANT = {  # other names that a line may use
 def draw() -> None:
     st.title("Shapes")
     with st.container(horizontal=True, vertical_alignment="center"):
-        shown = st.segmented_control(
+        shown = linked(
+            st.segmented_control,
             "What is shown",
             list(SENTENCES),
             default=RUNNING,
             required=True,
             key="shapes",
-            bind="query-params",
             label_visibility="collapsed",
         )
         if shown == ANY or is_ours(current_view().trace.config):
@@ -106,11 +106,7 @@ def behind(view: View) -> int:
 def chosen_node(view: View, nodes: dict) -> str:
     """The name of the open tensor, chosen here or in the diagram."""
     first = "cross.q" if view.part == "cross" else "attn.q"
-    if st.session_state.get("node") not in nodes:  # another model may not have it
-        st.session_state.pop("node", None)
-    chosen = st.selectbox(
-        "Opened tensor", list(nodes), index=None, placeholder=first, key="node", bind="query-params", width=260
-    )
+    chosen = linked(st.selectbox, "Opened tensor", list(nodes), index=None, placeholder=first, key="node", width=260)
     return chosen or first
 
 
@@ -140,7 +136,7 @@ def pick(kind: str, which: str | int) -> None:
     if kind == "tensor":
         st.session_state.node = which
     else:
-        choose(layer=which)
+        choose_head(layer=which)
 
 
 def draw_opened(view: View, opened: Opened) -> None:
@@ -162,7 +158,7 @@ def draw_opened(view: View, opened: Opened) -> None:
         selected=(view.query, view.key),
         matrix_width=700 if node.columns_are_keys else 900,
         feature_width=900,
-        on_pick=choose_cell,
+        on_pick=choose_picked_cell,
         on_open=note_opened,
     )
     whole_head = None if opened.head is None else lambda: head_arrays(view)

@@ -9,6 +9,7 @@ from viz_model.heads.matrices import POSITIONS, head_matrices
 from viz_model.training.keep import keep
 from viz_model.training.live import LiveTraining
 from viz_ui.components.panels import Matrix, Symbol, panels
+from viz_ui.frame.address import linked
 from viz_ui.frame.loaded_models import look_at
 from viz_ui.look.text import number, plain
 
@@ -56,9 +57,7 @@ def draw_before_and_after(training: LiveTraining, layer: int, head: int) -> None
         head_matrices(told.weights, recipe.config, layer, head, length) for told in (training.first, training.last)
     )
     names = [name for name in WORDS if name in before]
-    name = st.segmented_control(
-        "Matrix", names, default=names[0], required=True, key="live_matrix", bind="query-params"
-    )
+    name = linked(st.segmented_control, "Matrix", names, default=names[0], required=True, key="live_matrix")
     change = np.linalg.norm(after[name] - before[name]) / np.linalg.norm(before[name])
     st.markdown(f"{WORDS[name]}. Relative change: ‖after − before‖ / ‖before‖ = **{number(change, 3)}**.")
     panels(

@@ -6,8 +6,10 @@ import viz_model as vm
 from viz_model.errors import TrainingError
 from viz_model.training.live import MOST_SECONDS, MOST_STEPS, LiveTraining, Plan
 from viz_model.training.plans import LONGEST_TEXT, Size, repeats_plan, text_plan
+from viz_ui.frame.address import choose, held, linked
+from viz_ui.frame.forms import Text
 from viz_ui.frame.jobs import TRAINING, turns, visitor
-from viz_ui.frame.text_in_address import LONGEST, from_address, to_address
+from viz_ui.frame.text_in_address import LONGEST, LONGEST_CODE, from_address, to_address
 from viz_ui.look.text import plain
 
 REPEATS, TEXT = "Random repeats", "My own text"
@@ -25,31 +27,37 @@ def own_training() -> LiveTraining | None:
 
 def draw_choices() -> None:
     """What is trained: the task, the size of the model, how long; and the button that starts or stops it."""
-    bound, running = {"bind": "query-params"}, is_running()
+    running = is_running()
     _take_text_of_link()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        task = st.segmented_control(
-            "Task", (REPEATS, TEXT), default=REPEATS, required=True, key="live_task", disabled=running, **bound
+        task = linked(
+            st.segmented_control,
+            "Task",
+            (REPEATS, TEXT),
+            default=REPEATS,
+            required=True,
+            key="live_task",
+            disabled=running,
         )
-        size, numbers = Size(), {"disabled": running, "width": 90} | bound
-        st.number_input("Layers L", 1, 4, size.n_layers, key="live_layers", **numbers)
-        st.number_input("Heads H", 1, 8, size.n_heads, key="live_heads", **numbers)
-        st.selectbox("Width C", WIDTHS, WIDTHS.index(size.d_model), key="live_width", **numbers)
-        st.number_input("Steps", 20, MOST_STEPS, STEPS, 100, key="live_steps", **numbers | {"width": 110})
-        st.number_input("Seed", 0, LARGEST_SEED, 0, key="live_seed", **numbers)
+        size, numbers = Size(), {"disabled": running, "width": 90}
+        linked(st.number_input, "Layers L", 1, 4, size.n_layers, key="live_layers", **numbers)
+        linked(st.number_input, "Heads H", 1, 8, size.n_heads, key="live_heads", **numbers)
+        linked(st.selectbox, "Width C", WIDTHS, WIDTHS.index(size.d_model), key="live_width", **numbers)
+        linked(st.number_input, "Steps", 20, MOST_STEPS, STEPS, 100, key="live_steps", **numbers | {"width": 110})
+        linked(st.number_input, "Seed", 0, LARGEST_SEED, 0, key="live_seed", **numbers)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         if task == TEXT:
             _choose_text(running)
-        st.text_input(
+        linked(
+            st.text_input,
             "Text to watch",
             WATCHED if task == REPEATS else WATCHED_IN_TEXT,
             key="live_watched" if task == REPEATS else "live_watched_text",
             max_chars=64,
             disabled=running,
             help="Every few steps the model reads this text, and the attention of its heads is drawn below.",
-            **bound,
         )
-        st.toggle("Feed-forward", key="live_ffn", disabled=running, **bound)
+        linked(st.toggle, "Feed-forward", key="live_ffn", disabled=running)
         if running:
             st.button("Stop", key="live_stop", icon=":material/stop:", on_click=own_training().stop, width=110)
         else:
@@ -63,15 +71,15 @@ def draw_choices() -> None:
 
 def _take_text_of_link() -> None:
     """The text that came with the address, or that the browser's Back brought again."""
-    with st.container(key="live_address"):  # not shown: the text is its widget, the address its place
-        code = st.text_input("Text, packed", key="live_pasted", bind="query-params")
+    code = held("live_pasted", Text(LONGEST_CODE), "")
     if code and code != st.session_state.get("live_taken"):
         st.session_state.live_text = from_address(code)
     st.session_state.live_taken = code
 
 
 def _put_text_into_link() -> None:
-    st.session_state.live_pasted = st.session_state.live_taken = to_address(st.session_state.live_text or "")
+    code = st.session_state.live_taken = to_address(st.session_state.live_text or "")
+    choose(live_pasted=code)
 
 
 def _choose_text(running: bool) -> None:

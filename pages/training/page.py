@@ -5,6 +5,7 @@ import streamlit as st
 from pages.training.live import draw_choices
 from pages.training.targets import draw_asked
 from pages.training.watched import draw_training
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
 
@@ -14,13 +15,13 @@ ASKED, LIVE = "What is asked", "Train one, live"
 def draw() -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="medium", key="training_head"):
         st.title("Training", width="content")
-        lesson = st.segmented_control(
+        lesson = linked(
+            st.segmented_control,
             "Lesson",
             (ASKED, LIVE),
             default=ASKED,
             required=True,
             key="lesson",
-            bind="query-params",
             label_visibility="collapsed",
         )
     if lesson == ASKED:

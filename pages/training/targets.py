@@ -9,9 +9,9 @@ import streamlit as st
 import viz_model as vm
 from viz_model.training.targets import Targets, compare_with_steps, expected, hidden_token_targets, next_token_targets
 from viz_ui.components.tokens.token_targets import TokenTarget, token_targets
-from viz_ui.frame.address import choose
+from viz_ui.frame.address import choose, linked
 from viz_ui.frame.jobs import finished
-from viz_ui.frame.view import View
+from viz_ui.frame.view import View, choose_cell
 from viz_ui.look.text import counted, labels, number, plain, shown
 
 LARGEST_SEED = 9999
@@ -46,13 +46,20 @@ def draw_asked(view: View) -> None:
         blind=uniform,
         position=position,
         key="targets",
-        on_pick=lambda at: choose(query=at, **{"part": "decoder"} if view.part == "encoder" else {}),
+        on_pick=lambda at: pick_position(view, at),
     )
     left, other = st.columns(2, gap="large")
     with left:
         _draw_expected(view.model, exercise, position)
     with other:
         _draw_costs(view, trace, len(targets))
+
+
+def pick_position(view: View, position: int) -> None:
+    """A position is a query of the stack that is asked."""
+    choose_cell(query=position)
+    if view.part == "encoder":
+        choose(part="decoder")
 
 
 def _exercise(view: View) -> Exercise:
@@ -65,13 +72,13 @@ def _exercise(view: View) -> Exercise:
         )
     if model.config.layout == "encoder-only":
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            seed = st.number_input(
+            seed = linked(
+                st.number_input,
                 "Hide other tokens",
                 0,
                 LARGEST_SEED,
                 0,
                 key="hide",
-                bind="query-params",
                 width=150,
                 help="Each number hides another random choice of tokens.",
             )

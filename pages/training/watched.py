@@ -12,6 +12,8 @@ from viz_model.training.live import LiveTraining, Snapshot
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.components.training_curves import Line, Plot, training_curves
+from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, held
+from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.jobs import draw_bar
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.text import labels, plain
@@ -27,9 +29,7 @@ def draw_training() -> None:
 
 def _draw() -> None:
     training = own_training()
-    with st.container(key="live_head_address"):  # not shown: the grid is its widget, the address its place
-        for name, label in (("live_layer", "Live layer"), ("live_head", "Live head")):
-            st.number_input(label, 0, None, None, key=name, bind="query-params")
+    held("live_head", PairOfNumbers(("live_layer", "live_head")))
     if training is None:
         _draw_nothing_yet()
         return
@@ -55,6 +55,7 @@ def _draw() -> None:
     if training.last is not None:
         draw_before_and_after(training, layer, head)
         draw_keep(training)
+    bring_sidebar_along()
 
 
 def _draw_nothing_yet() -> None:
@@ -152,9 +153,9 @@ def _causal(shot: Snapshot) -> np.ndarray:
 
 def chosen_head(layers: int, heads: int) -> tuple[int, int]:
     """The head that is drawn large: as clicked, or the last one of the last layer."""
-    layer, head = st.session_state.get("live_layer"), st.session_state.get("live_head")
-    return min(layers - 1 if layer is None else layer, layers - 1), min(head or 0, heads - 1)
+    layer, head = chosen_value("live_head") or (layers - 1, 0)
+    return min(layer, layers - 1), min(head, heads - 1)
 
 
 def _pick_head(layer: int, head: int) -> None:
-    st.session_state.live_layer, st.session_state.live_head = layer, head
+    choose(live_head=(layer, head))

@@ -50,7 +50,7 @@ def test_a_weight_is_chosen_and_its_link_restores_it(page, app_url):
     expect(page.locator("annotation", has_text="w_{6,41}").first).to_be_attached()
     settle(page)
     there = address(page)
-    assert (there["matrix"], there["matrix_row"], there["matrix_column"]) == ("attn.key", "6", "41")
+    assert (there["matrix"], there["matrix_cell"]) == ("attn.key", "6.41")
     matrix = vm.load("tiny-gpt").transformer.get_parameter(f"blocks.{LAYER}.attn.key.weight").detach()
     packed, state = bitsandbytes.quantize_4bit(matrix, None, None, 64, True, "nf4")
     code = int(torch.stack((packed >> 4, packed & 15), -1).view(matrix.shape)[6, 41])
@@ -63,7 +63,7 @@ def test_a_weight_is_chosen_and_its_link_restores_it(page, app_url):
     settle(page)
     eventually(lambda: formulas(page)["weight"], f"w_{{6,41}} = {matrix[6, 41].item():.4g}")
     page.goto("about:blank")
-    open_page(page, link(app_url, **{name: there[name] for name in ("matrix", "matrix_row", "matrix_column")}))
+    open_page(page, link(app_url, **{name: there[name] for name in ("matrix", "matrix_cell")}))
     eventually(lambda: formulas(page)["nearest level"].endswith(f"code }} {code}"), True)
 
 
@@ -78,7 +78,7 @@ def test_a_head_is_chosen_and_nothing_sticks_out_of_any_section(page, app_url):
     page.get_by_role("button", name=re.compile("^Layer 3, head 2")).click()
     expect(page.locator("[data-panel='before']")).to_contain_text("layer 3, head 2")
     settle(page)
-    eventually(lambda: [address(page)[name] for name in ("layer", "head")], ["3", "2"])
+    eventually(lambda: address(page)["head"], "3.2")
     nothing_sticks_out(page, PARTS, "what they do, dark narrow", least=4)
     page.get_by_role("radio", name="Three things").click()
     expect(page.get_by_role("columnheader", name="FlashAttention")).to_be_visible()

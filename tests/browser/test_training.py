@@ -36,7 +36,7 @@ def test_a_position_is_chosen_by_click_and_keys_and_steps_are_compared(page, app
     cells.nth(6).click()
     expect(page.get_by_text("At 6")).to_be_visible()
     settle(page)
-    eventually(lambda: address(page)["query"], "6")
+    eventually(lambda: address(page)["cell"].split(".")[0], "6")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_text("At 7")).to_be_visible()
     settle(page)

@@ -11,7 +11,7 @@ import viz_model as vm
 from viz_model.checkpoints import FOLDER
 from viz_model.training.figures.report import books_of, table
 from viz_model.training.figures.text import EXAMPLE, SOME, copying, example_share, head_figures, text_loss
-from viz_ui.frame.address import EXAMPLES
+from viz_ui.frame.examples import EXAMPLES
 
 NAMES = ("tiny-gpt", "tiny-llama")
 BOOKS = books_of(FOLDER / "tiny-gpt", None)

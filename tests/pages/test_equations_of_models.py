@@ -47,7 +47,7 @@ def on(page, folder, **choices):
 
 
 def headers(test, having):
-    found = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component")]
+    found = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")]
     return [header for header in found if having in header]
 
 

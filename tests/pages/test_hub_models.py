@@ -71,7 +71,9 @@ def app(page="heads", **address):
 
 
 def blob(test, holding):
-    [found] = [found for found in (e.proto.bytes for e in test.get("bidi_component")) if holding in unpack(found)[0]]
+    [found] = [
+        found for found in (e.proto.bytes for e in test.main.get("bidi_component")) if holding in unpack(found)[0]
+    ]
     return found
 
 
@@ -108,7 +110,7 @@ def test_a_prompt_that_the_model_reads_but_no_browser_draws_gets_a_sentence(monk
     test = app(prompt=longer)
     assert f"The prompt has {count} tokens. chatty reads up to 96, but the pages draw at most 10," in words(test)
     assert f"Shorten the prompt by {count - 10} tokens." in words(test)
-    assert not test.get("bidi_component")
+    assert not test.main.get("bidi_component")
     test.sidebar.text_area(key="prompt").set_value(PROMPT).run()
     assert weights(tokenizer()(PROMPT)["input_ids"], 0, 0).shape == received(blob(test, "items"))["weights"][0].shape
 

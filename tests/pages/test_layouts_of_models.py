@@ -6,7 +6,7 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from tests.support.app import opened
+from tests.support.app import address_of, opened
 from tests.support.blobs import received, received_generation
 from tests.support.two_stack_models import (
     EXAMPLES,
@@ -22,7 +22,7 @@ from tests.support.two_stack_models import (
 )
 from viz_model.masking.drawn import encode_mask
 from viz_ui.components.shared.packing import unpack
-from viz_ui.frame.address import FIRST_PROMPT
+from viz_ui.frame import examples
 from viz_ui.look.text import shown
 
 PAGES = ("heads", "inside_a_head", "shapes", "masks", "generate")
@@ -47,7 +47,7 @@ def app(page, model="marian", **address):
 
 
 def blobs(test):
-    return [element.proto.bytes for element in test.get("bidi_component")]
+    return [element.proto.bytes for element in test.main.get("bidi_component")]
 
 
 def matrices(test):
@@ -101,12 +101,12 @@ def test_without_a_target_the_decoder_reads_what_transformers_writes():
 
 
 def test_a_model_brings_its_own_examples():
-    test = app("heads", "tiny-gpt", prompt=FIRST_PROMPT)
+    test = app("heads", "tiny-gpt", prompt=next(iter(examples.EXAMPLES.values())))
     test.selectbox(key="model").select("marian").run()
     assert not test.exception
     assert test.text_area(key="prompt").value == EXAMPLES["A date"]
     test.selectbox(key="model").select("tiny-gpt").run()
-    assert test.text_area(key="prompt").value == FIRST_PROMPT
+    assert test.text_area(key="prompt").value == next(iter(examples.EXAMPLES.values()))
     test.text_area(key="prompt").set_value("What I typed").run()
     test.selectbox(key="model").select("marian").run()
     assert test.text_area(key="prompt").value == "What I typed"
@@ -119,7 +119,7 @@ def test_another_part_keeps_its_own_mask_and_its_own_range():
     assert not test.exception
     assert test.button_group(key="mask").value == "causal"
     assert test.number_input(key="key").value == T - 1
-    assert "mask" not in test.query_params
+    assert "mask" not in address_of(test)
 
 
 def test_a_foreign_mask_in_one_part_is_drawn_there():
@@ -207,6 +207,6 @@ def test_a_generation_reads_a_cache_that_grows_and_one_that_stays(part):
 @pytest.mark.parametrize("page", PAGES)
 def test_an_encoder_and_attention_alone_on_every_page(page, model):
     test = app(page, model)
-    assert test.get("bidi_component") or test.info
+    assert test.main.get("bidi_component") or test.info
     if (page, model) == ("generate", "reader"):
         assert "no next token" in words(test)

@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from pages.heads.head_values import DRAWN
-from tests.support.app import PROMPTS, at, ids, opened, panels_blob
+from tests.support.app import PROMPTS, address_of, at, ids, opened, panels_blob
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import attentions, queries_keys_values
 from viz_ui.components.shared.packing import unpack
-from viz_ui.frame.address import EXAMPLES
+from viz_ui.frame.examples import EXAMPLES
 
 PAGES = ("heads", "inside_a_head")
 
@@ -45,7 +45,7 @@ def test_a_prompt_that_cannot_be_traced_gets_a_sentence(page, prompt, sentence):
     test = app(page, **at(prompt=prompt))
     [info] = test.info
     assert sentence in info.value
-    assert not test.get("bidi_component")
+    assert not test.main.get("bidi_component")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -65,7 +65,7 @@ def test_a_prompt_that_cannot_be_traced_gets_a_sentence(page, prompt, sentence):
 def test_nonsense_in_the_address_is_passed_over(page, address):
     test = app(page, **(at(prompt="Once upon a time") | address))
     assert test.title[0].value
-    assert test.get("bidi_component") or test.info
+    assert test.main.get("bidi_component") or test.info
 
 
 @pytest.mark.parametrize("model", ["tiny-gpt", "tiny-seq2seq", "induction"])
@@ -73,9 +73,9 @@ def test_an_address_with_a_model_alone_begins_with_an_example_of_it(model):
     test = app(model=model, layer=1)
     first = test.text_area(key="prompt").value
     assert first == next(iter((vm.load(model).examples or EXAMPLES).values()))
-    assert test.query_params["prompt"] == first
+    assert address_of(test)["prompt"] == first
     assert test.number_input(key="layer").value == 1
-    assert test.get("bidi_component")
+    assert test.main.get("bidi_component")
 
 
 def test_an_address_opens_exactly_that_view():
@@ -90,13 +90,13 @@ def test_an_address_opens_exactly_that_view():
 def test_a_choice_under_its_former_name_opens_under_the_name_of_today():
     test = app(**at(prompt="The cat sat", colours="own range"))
     assert test.button_group(key="colours").value == "scale to this head"
-    assert test.query_params["colours"] == "scale to this head"
+    assert address_of(test)["colours"] == "scale to this head"
 
 
 def test_a_first_visit_is_alive_and_its_address_whole():
     test = app()
     assert not test.info
-    assert {"model", "prompt", "layer", "head", "query", "key"} <= set(test.query_params)
+    assert set(address_of(test)) == {"model", "prompt", "head", "cell"}
 
 
 @pytest.mark.parametrize("name", DRAWN)

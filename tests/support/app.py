@@ -43,6 +43,11 @@ def opened(page: str = "heads", **address) -> AppTest:
     return test
 
 
+def address_of(test: AppTest) -> dict[str, str | list[str]]:
+    """The address that the browser has after a run: what was chosen, and what was put right without a step of Back."""
+    return dict(test.session_state.visit.shown)
+
+
 def switch_page(test: AppTest, page: str) -> AppTest:
     """The next run of `test` shows the page in the folder pages/`page`.
 
@@ -61,7 +66,7 @@ def at(**choices) -> dict[str, str]:
 
 def panels_blob(test: AppTest) -> bytes:
     """What the component with the matrices was given."""
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
     [blob] = [blob for blob in blobs if "items" in unpack(blob)[0]]
     return blob
 
@@ -73,7 +78,7 @@ def ids(prompt: str) -> list[int]:
 
 def drawn_matrices(test):
     """Every matrix of the page by name: values, and what is not masked."""
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
     matrices = {}
     for blob in blobs:
         if "items" in unpack(blob)[0]:

@@ -9,7 +9,7 @@ A test normally writes
         page.get_by_role("button", name="Layer 3, head 5").click()
         expect(page.get_by_text("Layer 3, head 5")).to_be_visible()   # first the result,
         settle(page)                                                  # then rest
-        eventually(lambda: address(page)["layer"], "3")               # and what no `expect` can see
+        eventually(lambda: address(page)["head"], "3.5")               # and what no `expect` can see
 
 What is read once, right after an action, is read too early on a slow machine: `expect`, or `eventually`. What passes
 by itself (a player, tokens that come) is over before it is looked at: `note_texts`.
@@ -155,7 +155,8 @@ def picture_of(canvas):
 
 def address(page):
     """The parameters of the address, as the browser has it now (`page.url` is what was last heard of it)."""
-    return {name: value for name, [value] in parse_qs(urlsplit(page.evaluate("location.href")).query).items()}
+    query = urlsplit(page.evaluate("location.href")).query
+    return {name: value for name, [value] in parse_qs(query, keep_blank_values=True).items()}
 
 
 def looks(page):

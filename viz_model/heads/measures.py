@@ -58,6 +58,30 @@ def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:
         return weights * trace.v(layer)[trace.config.kv_head(head)].norm(dim=-1)  # (T,S) · (S,)
 
 
+def telling_cell(trace: Trace, layer: int, head: int) -> tuple[int, int]:
+    """The query and key to begin with: of a row that reads unevenly, the key that it reads most.
+
+    It is the cell with the largest a·log₂(a·n), n the keys that its query may read: what a cell adds to the divergence
+    of its row from one that reads all n alike, in bits. Of the first query all weight is on itself, after the last one
+    nothing is asked, and many heads rest on themselves or on the first key where they find nothing (Xiao et al. 2023,
+    "Efficient Streaming Language Models with Attention Sinks", §3.1): such cells count only where a text is too short
+    for others.
+    """
+    with torch.inference_mode():
+        weights, allowed = trace.weights(layer, head), trace.mask(layer)  # both (T,S)
+    another = allowed.clone()
+    inner = torch.zeros_like(allowed)
+    if trace.part == "cross":
+        inner[:-1] = True
+    else:
+        another.fill_diagonal_(False)
+        inner[1:-1, 1:] = True
+    cells = next((cells for cells in (another & inner, another, allowed) if cells.any()), torch.ones_like(allowed))
+    against_even = (weights * allowed.sum(-1, keepdim=True)).clamp(min=torch.finfo(weights.dtype).tiny).log2()
+    place = int((weights * against_even).masked_fill(~cells, -torch.inf).argmax())
+    return divmod(place, weights.shape[1])
+
+
 def previous_token_share(weights: Tensor) -> Tensor:
     """Mean weight on the token before: (…,T,T) -> (…); NaN for one token, which has none before it."""
     return weights.diagonal(-1, -2, -1).mean(-1)

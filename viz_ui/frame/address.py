@@ -1,113 +1,302 @@
-"""The reader's choice: model, prompt, mask, layer, head, query and key token; and the address that holds it.
+"""The address, which holds all that a reader chose: a link opens what its sender saw, Back is undo.
 
-Each is a widget bound to the address (`bind="query-params"`), so a link opens exactly what its sender saw, and
-the browser's Back steps through what was chosen, one number at a time. Streamlit leaves a widget's own default out
-of the address; so that a 0 is told from a missing number, numbers have no default of their own, and neither has the
-model. An address without a model is therefore an incomplete one (a first visit, or typed by hand): what it lacks is
-filled in.
+A parameter is declared where its widget stands, and nowhere else. `linked` draws a widget whose value the address
+holds; what the widget allows is what the parameter may be. `held` is for what is chosen in a picture and has no widget.
+Nonsense in an address is passed over, and a parameter that is at its default is left out.
+
+Streamlit can bind a widget to the address, but then what a reader does in a widget makes no step of Back, and what a
+click sets makes one for each parameter (docs/streamlit.md). So the address is written here, once a run: `begin_run`
+makes one step of Back of all that was chosen since the last run; `end_run` puts right, without a step, what nobody
+chose: what a visit begins with, what another page brings along, what had to come into range.
 """
 
-import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from viz_ui.frame import text_in_address
+from viz_ui.components.address_bar import address_bar
+from viz_ui.frame.forms import Form, Fraction, OneOf, SomeOf, Switch, Text, Whole
 
 # The browser paints nothing while messages keep coming, so the second run waits until the picture is on screen.
 PAINT_SECONDS = 0.15
 
-NUMBERS = ("layer", "head", "query", "key")
-
 ECHO = "echo"  # the browser's word for how many choices it has heard of, beside `told`, the number that were made
 
-# What numbers in the address look like, those of all pages; a widget that expects a number breaks on "inf". A choice
-# that is always made is one of its options, which the widget sees to, but an empty one it takes for "nothing chosen".
-WHOLE, FRACTION = r"[0-9]{1,6}", r"[0-9]{1,3}(\.[0-9]{1,9})?"
-FORMS = {
-    "(layer|head|query|key)": WHOLE,
-    "(new|top_k|seed|step|written)": WHOLE,
-    "(drawn|colours|shapes|preset|claim|quantization|scheme|grid_of|loops|stack|padded_side|off_text)": ".+",
-    "exact_(rows|columns)": WHOLE,
-    "(tile|tile_rows|tile_columns|fast_memory)": WHOLE,
-    "(changed|width_[ab]|prefix_[ab]|first_of_.+)": WHOLE,
-    "(hide|live_(layers?|heads?|width|steps|seed))": WHOLE,
-    "(box_head|cross_layer|cross_head|digit|letter|blank)": WHOLE,
-    "(temperature|top_p|threshold)": FRACTION,
-    "live_pasted": text_in_address.FORM,
-    "matrix_(row|column)": WHOLE,
-    "(shuffle|shift|pair|later)": WHOLE,
-    "(angles|past_.+)": ".+",
-    "base": r"[0-9]{1,7}",
-    "apart": "-?" + WHOLE,
-}
+LONGEST_TEXT = 20_000  # letters of a text of which its widget says nothing
 
-# Choices that links made before call by a former name: (parameter, former name) -> the name of today.
-RENAMED = {("colours", "own range"): "scale to this head"}
-
-FIRST_PROMPT = "Once upon a time there was a king who had three daughters."
-
-EXAMPLES = {
-    "A story begins": FIRST_PROMPT,
-    "Words that come again": "The red fox met a grey goose by the old mill. The red fox met a grey goose by the",
-    "Random words, twice": "apple seven king blue river door gold nine apple seven king blue river door gold nine",
-    "Who is she?": "The queen gave the girl a ring, and she thanked her.",
-    "Numbers and names": "Hansel had 3 pebbles, Grethel had 4 pebbles, and Hansel counted the pebbles.",
-    "Any script, any sign": "naïve café, 你好, مرحبا, 👩‍🚀 <b>bold</b> *stars* $x$",
-}
+DEFAULT_OF = {"selectbox": "index", "segmented_control": "default", "pills": "default"}  # of all others "value"
 
 
-def is_first_run() -> bool:
-    """Whether this is the first run of a visitor: only then is no parameter of the address bound to a widget."""
-    return not st.session_state.get("visited", False)
+@dataclass(frozen=True)
+class UrlParameter:
+    """One choice in the address. default: what it is without one; is_always_there: whether that is written too."""
+
+    name: str
+    form: Form
+    default: Any
+    is_always_there: bool = False
 
 
-def drop_nonsense() -> bool:
-    """Take numbers that are none out of the address (out of range, widgets do), and give choices the name of today.
+@dataclass
+class Visit:
+    """What this visitor's choices and their address have to do with each other.
 
-    Gives whether anything changed.
+    page: the one that is looked at. declared: its parameters, and under "" those of the frame. place: which of the two
+    is drawn now. drawn: those that this run has declared so far. arrived: the address that the reader came with, by a
+    link, Back or Forward; None once they went to another page. taken: the parameters that have their value of it.
+    is_whole: whether the page has been drawn to its end since. held: values of parameters that have no widget. shown:
+    the address as the browser has it. is_corrected: whether `end_run` was in this run.
     """
-    renamed = {name: RENAMED[name, value] for name, value in st.query_params.items() if (name, value) in RENAMED}
-    st.query_params.update(renamed)
-    nonsense = [name for name, value in st.query_params.items() if _is_nonsense(name, value)]
-    for name in nonsense:
-        del st.query_params[name]
-    return bool(nonsense or renamed)
+
+    page: str = ""
+    place: str = ""
+    declared: dict[str, dict[str, UrlParameter]] = field(default_factory=dict)
+    drawn: set[str] = field(default_factory=set)
+    arrived: dict[str, list[str]] | None = None
+    taken: set[str] = field(default_factory=set)
+    is_whole: bool = False
+    held: dict[str, Any] = field(default_factory=dict)
+    shown: dict[str, str | list[str]] = field(default_factory=dict)
+    is_corrected: bool = False
+
+    @property
+    def parameters(self) -> dict[str, UrlParameter]:
+        """Those of the frame and of the page."""
+        return self.declared.get("", {}) | self.declared.get(self.page, {})
 
 
-def _is_nonsense(name: str, value: str) -> bool:
-    forms = [form for names, form in FORMS.items() if re.fullmatch(names, name)]
-    return any(not re.fullmatch(form, value) for form in forms)
+def visit() -> Visit:
+    """This visitor's."""
+    if "visit" not in st.session_state:
+        st.session_state.visit = Visit()
+    return st.session_state.visit
 
 
-def fill_in_address(first_choice: dict[str, object]) -> None:
-    """Put the model, and what else the address lacks, into it. On a first run only."""
-    missing = {name: value for name, value in first_choice.items() if name not in st.query_params}
-    missing["model"] = first_choice["model"]
-    st.query_params.update({name: str(value) for name, value in missing.items()})
+def linked(widget: Callable, *arguments, key: str, is_always_there: bool = False, former: dict | None = None, **named):
+    """Draw a widget of Streamlit whose value the address holds under the name `key`; gives what the widget gives.
+
+    `linked(st.number_input, "Seed", 0, 9999, 0, key="seed")` draws what `st.number_input` with the same arguments
+    would, and declares the parameter: whole numbers from 0 to 9999, 0 unless the address says otherwise.
+
+    is_always_there: whether the address has it at its default too. former: words of links made before for options.
+    """
+    given = signature(widget).bind(*arguments, key=key, **named).arguments
+    name = DEFAULT_OF.get(widget.__name__, "value")
+    form, default = declaration(widget.__name__, given)
+    if former:
+        form = replace(form, former=former)
+    parameter = UrlParameter(key, form, default, is_always_there)
+    before = visit().parameters.get(key, parameter)
+    value = _taken(parameter, st.session_state.get(key, default))
+    # A slider or a box with another range is another one to Streamlit, and knows nothing of the former's value.
+    has_other_range = before.form != form and not isinstance(form, OneOf | SomeOf)
+    if key not in st.session_state or st.session_state[key] != value or has_other_range:
+        st.session_state[key] = value
+    given.pop(name, None)
+    if default is None and name != "default":
+        given[name] = None  # only so a widget may be empty
+    return widget(**given, persist_state="session")
+
+
+def held(name: str, form: Form, default: Any = None) -> Any:
+    """The value of a parameter without a widget; `choose` changes it."""
+    held = visit().held
+    held[name] = _taken(UrlParameter(name, form, default), held.get(name, default))
+    return held[name]
+
+
+def half_of_pair(place, label: str, pair: str, half: int, highest: int, *, key: str, **look) -> None:
+    """A box for one of the two numbers of a held `PairOfNumbers`, from 0 to `highest`.
+
+    A number that is out of range becomes the nearest one that is there: a browser that knew the range would leave it
+    standing in the box, and choose nothing.
+    """
+    number = visit().held[pair][half]
+    if st.session_state.get(key) != number:
+        st.session_state[key] = number
+
+    def take() -> None:
+        if is_heard():  # else it is what stood there before a choice that the browser has not heard of
+            halves = list(visit().held[pair])
+            halves[half] = min(max(st.session_state[key] or 0, 0), highest)
+            hold(**{pair: tuple(halves)})
+
+    place.number_input(f"{label} (0–{highest:,})", step=1, key=key, on_change=take, **look)
+
+
+def hold(**values) -> None:
+    """What parameters without a widget came to, other than by a choice: brought into range, or worked out."""
+    visit().held.update(values)
+
+
+def declaration(widget: str, given: dict) -> tuple[Form, Any]:
+    """The form of a widget's values, and its default, by the arguments that it is given."""
+    words = given.get("format_func", str)
+    if widget == "toggle":
+        return Switch(), bool(given.get("value", False))
+    if widget in ("text_input", "text_area"):
+        return Text(given.get("max_chars") or LONGEST_TEXT), given.get("value", "")
+    if widget in ("number_input", "slider"):
+        low, high, default = (given.get(name) for name in ("min_value", "max_value", "value"))
+        default = low if "value" not in given else default
+        if isinstance(low, float):
+            return Fraction(low, high), default
+        return Whole(low, high), default
+    options = tuple(given["options"])
+    if given.get("selection_mode") == "multi":
+        return SomeOf(options, words), list(given.get("default") or [])
+    if widget == "selectbox":
+        index = given.get("index", 0)
+        return OneOf(options, words), None if index is None else options[index]
+    return OneOf(options, words), given.get("default", given.get("value"))
+
+
+def _taken(parameter: UrlParameter, current: Any) -> Any:
+    """Declare a parameter; gives its value: of the address where that is new, else the current one, in range."""
+    now = visit()
+    now.declared.setdefault(now.place, {})[parameter.name] = parameter
+    now.drawn.add(parameter.name)
+    if _waits(parameter.name):
+        now.taken.add(parameter.name)
+        current = _read(parameter)
+    return _fitting(parameter, current)
+
+
+def _waits(name: str) -> bool:
+    """Whether the address has this parameter's value, and nothing took it from there yet."""
+    return visit().arrived is not None and name not in visit().taken
+
+
+def _read(parameter: UrlParameter) -> Any:
+    """The value that the reader came with."""
+    try:
+        return parameter.form.read_from(visit().arrived, parameter.name)
+    except ValueError:
+        return parameter.default
+
+
+def _fitting(parameter: UrlParameter, value: Any) -> Any:
+    if value == parameter.default:
+        return parameter.default
+    try:
+        return parameter.form.fit(value)
+    except ValueError:
+        return parameter.default
+
+
+def arriving(name: str) -> str | None:
+    """The text of a parameter in the address that the reader came with, until something takes it from there."""
+    return visit().arrived.get(name, [None])[-1] if _waits(name) else None
+
+
+def written() -> dict[str, str | list[str]]:
+    """The address of what is chosen now."""
+    now = visit()
+    address = {}
+    for parameter in now.parameters.values():
+        name = parameter.name
+        value = _read(parameter) if _waits(name) else _fitting(parameter, chosen_value(name, parameter.default))
+        if value is not None and (value != parameter.default or parameter.is_always_there):
+            address[name] = parameter.form.write(value)
+    if not now.is_whole:  # what is not drawn yet may still need it
+        address |= {name: text for name, text in _as_written(now.arrived or {}).items() if name not in now.parameters}
+    return address
+
+
+def _as_written(address: dict[str, list[str]]) -> dict[str, str | list[str]]:
+    """A text alone is no list."""
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in address.items()}
+
+
+def begin_run(page: str) -> None:
+    """At the beginning of a whole run: take the address that the reader came with, or make a step of Back of what they
+    chose since the last run."""
+    now = visit()
+    now.place, now.drawn, now.is_corrected = "", set(), False
+    if not now.page or _is_history():
+        now.page, now.taken, now.is_whole = page, set(), False
+        now.arrived = {name: st.query_params.get_all(name) for name in st.query_params}
+        now.shown = _as_written(now.arrived)
+        st.session_state.chosen, st.session_state.told = {}, st.session_state.get(ECHO, 0)
+    elif page != now.page:  # the browser has made the step, and left all parameters out
+        now.page, now.arrived, now.is_whole, now.shown = page, None, False, {}
+    _take_chosen()
+    with st.sidebar.container(key="begin_address"):
+        if now.is_whole and written() != now.shown:
+            now.shown = written()
+            st.query_params.from_dict(now.shown)
+        _correct("begin", is_due=now.arrived is None)
+
+
+def begin_page() -> None:
+    """What is declared from here on belongs to the page, no longer to the frame."""
+    visit().place = visit().page
+
+
+def end_run(*, is_whole: bool = True) -> None:
+    """At the end of a whole run: put the address right. Not earlier, for the next click may cut a run off.
+
+    is_whole: whether the page was drawn to its end; else what it may still need stays in the address.
+    """
+    now = visit()
+    if now.is_corrected:
+        return
+    now.is_corrected = True
+    if is_whole:
+        now.is_whole = True
+        for place in ("", now.page):
+            here = now.declared.get(place, {})
+            now.declared[place] = {name: parameter for name, parameter in here.items() if name in now.drawn}
+    st.session_state.drawn_of = st.session_state.get("told", 0)
+    with st.sidebar.container(key="end_address"):
+        _correct("end")
+
+
+def _correct(when: str, is_due: bool = True) -> None:
+    """Let the browser replace the address by what is chosen, where it differs."""
+    now, number = visit(), 0
+    seen = wanted = now.shown
+    if is_due and (wanted := written()) != seen:
+        now.shown, number = wanted, time.time_ns() // 1000  # above all before; whole in the browser too
+    address_bar(seen, wanted, number=number, key=f"address_bar_{when}")
+
+
+def _is_history() -> bool:
+    """Whether the reader went Back or Forward to where they are."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
 
 
 def choose(**choices) -> None:
     """Set choices from a callback, such as a click on a head.
 
-    They wait in `chosen` until the sidebar takes them into its widgets (`take_chosen`), because a click inside a
-    fragment does not run the sidebar: the picture follows at once, the sidebar and the address right after it
-    (`bring_sidebar_along`). And they stay there until the browser has them: what it sends of its widgets, it may have
-    sent before it heard.
+    Those of widgets wait in `chosen` until the next whole run gives them to the widgets (`_take_chosen`), because a
+    click inside a fragment does not draw the sidebar: the picture follows at once, the sidebar and the address right
+    after it (`bring_sidebar_along`). And they stay there until the browser has them: what it sends of its widgets, it
+    may have sent before it heard.
     """
-    state = st.session_state
-    state.chosen = ({} if _is_heard() else state.chosen) | choices
+    state, held = st.session_state, visit().held
+    if unknown := choices.keys() - {name for names in visit().declared.values() for name in names}:
+        raise ValueError(f"No parameter is declared as {', '.join(sorted(unknown))}.")
+    held.update({name: value for name, value in choices.items() if name in held})
+    state.chosen = ({} if is_heard() else state.chosen) | {n: v for n, v in choices.items() if n not in held}
     state.told = state.get("told", 0) + 1
 
 
-def choose_cell(event: dict) -> None:
-    """Callback of `panels(on_pick=…)`: the clicked cell's query and key, where the panel has them."""
-    choose(**{name: event[name] for name in ("query", "key") if event[name] is not None})
+def choose_pair(name: str, first: int | None, second: int | None, instead: tuple = (0, 0)) -> None:
+    """Choose a `PairOfNumbers` from a callback. A half that is not given stays, or is that of `instead` at first."""
+    halves = zip((first, second), visit().held[name] or instead, strict=True)
+    choose(**{name: tuple(former if new is None else new for new, former in halves)})
 
 
-def take_chosen() -> None:
+def _take_chosen() -> None:
     """Give what was chosen to the widgets; runs before them."""
-    if not _is_heard():
+    if not is_heard():
         st.session_state.update(st.session_state.chosen)
         st.session_state[ECHO] = st.session_state.told
 
@@ -115,47 +304,34 @@ def take_chosen() -> None:
 def draw_echo() -> None:
     """A hidden widget by which the browser gives back the number of the last choice that it has; after the sidebar's.
 
-    Without it, a click and at once another page left the former head on that page and the new one in sidebar and
+    Without it, a click and at once another page left the former prompt on that page and the new one in sidebar and
     address, for good.
     """
     with st.sidebar.container(key="echo_address"):
         st.number_input("The choice that the browser knows", 0, key=ECHO)
 
 
-def note_widgets_drawn() -> None:
-    """At the end of a whole run: all widgets were drawn, with what was chosen. Not earlier, for the next click may cut
-    a run off."""
-    st.session_state.drawn_of = st.session_state.get("told", 0)
-
-
 def _sidebar_knows() -> bool:
     return st.session_state.get(ECHO, 0) == st.session_state.get("told", 0)
 
 
-def _is_heard() -> bool:
+def is_heard() -> bool:
     """Whether the browser has in its widgets what was chosen last, so that what it sends is the later choice."""
     told = st.session_state.get("told", 0)
     return _sidebar_knows() and st.session_state.get("drawn_of", 0) == told
 
 
 def bring_sidebar_along() -> None:
-    """At the end of a fragment: run the whole app, if the fragment drew a choice that the sidebar does not know."""
-    if not _sidebar_knows():
+    """At the end of a fragment: run the whole app, if the fragment drew a choice that sidebar or address lack."""
+    context = get_script_run_ctx()
+    is_alone = context is not None and bool(context.fragment_ids_this_run)
+    if not _sidebar_knows() or (is_alone and written() != visit().shown):
         time.sleep(PAINT_SECONDS)
         st.rerun(scope="app")
 
 
-def chosen_value(name: str):
-    """What is chosen now, be it in the widget or by a click that the sidebar does not know yet; None for nothing."""
-    return ({} if _is_heard() else st.session_state.chosen).get(name, st.session_state.get(name))
-
-
-def chosen_number(name: str) -> int:
-    """A number as it is chosen now; 0 for none."""
-    return chosen_value(name) or 0
-
-
-def clamp(name: str, highest: int) -> None:
-    """Bring a chosen number back into range after the prompt or the model became smaller."""
-    if (st.session_state.get(name) or 0) > highest:
-        st.session_state[name] = highest
+def chosen_value(name: str, default: Any = None) -> Any:
+    """What is chosen now, be it in the widget or by a click that the sidebar does not know yet."""
+    if name in visit().held:
+        return visit().held[name]
+    return ({} if is_heard() else st.session_state.chosen).get(name, st.session_state.get(name, default))

@@ -11,7 +11,7 @@ from viz_model.checkpoints.shelf import Shelf
 from viz_model.fetching.fetcher import Fetcher
 from viz_model.fetching.offers import OFFERS
 from viz_model.jobs import Job
-from viz_ui.frame.address import bring_sidebar_along, choose, is_first_run
+from viz_ui.frame.address import arriving, bring_sidebar_along, choose
 from viz_ui.frame.jobs import draw_bar
 from viz_ui.look.text import plain, size_words
 
@@ -56,9 +56,9 @@ def model_names() -> list[str]:
 def opened_folders() -> list[str]:
     """Folders of the visitor's own: typed in on the page Models, or in the address that was opened."""
     folders = st.session_state.setdefault("folders", [])
-    linked = st.query_params.get("model", "")
-    if is_first_run() and linked not in folders and Path(linked).is_absolute():
-        with suppress(vm.VizError):  # a link to a folder that is not there any more is an incomplete address
+    linked = arriving("model") or ""
+    if linked not in folders and Path(linked).is_absolute():
+        with suppress(vm.VizError):  # a folder that is not there any more is said so in the sidebar
             open_folder(linked)
     return folders
 
@@ -180,6 +180,6 @@ def _offer_real() -> None:
 
 def look_at(name: str) -> None:
     """Choose a model, from a callback."""
-    for seen in ("awaited", "fetch_problem"):
+    for seen in ("awaited", "fetch_problem", "missing_model"):
         st.session_state.pop(seen, None)
     choose(model=name)

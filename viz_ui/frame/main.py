@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from viz_ui.frame.address import draw_echo, note_widgets_drawn
+from viz_ui.frame.address import begin_page, begin_run, draw_echo, end_run
 from viz_ui.frame.jobs import Stopped, end_unwatched
 from viz_ui.frame.sidebar import draw_sidebar
 
@@ -47,8 +47,11 @@ page = st.navigation(
     },
     position="top",
 )
+begin_run(page.title)
 view = draw_sidebar()
 draw_echo()
+begin_page()
+is_whole = False
 if view is None and page is not models:  # the page Models is where another one can be chosen
     st.title(page.title)
     st.info(st.session_state["problem"], icon=":material/edit:")
@@ -56,5 +59,6 @@ else:
     st.session_state["view"] = view
     with suppress(Stopped):  # where the work was shown, it is said
         page.run()
+        is_whole = view is not None
 end_unwatched()
-note_widgets_drawn()
+end_run(is_whole=is_whole)

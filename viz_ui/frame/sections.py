@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 import viz_model as vm
-from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.jobs import Stopped
 from viz_ui.look.text import plain, sentence
 
@@ -14,16 +14,15 @@ def choose_section(title: str, names: Sequence[str], *, key: str) -> str:
     """Draw title and choice in one row, which leaves the height to the pictures; gives the name that is chosen."""
     with st.container(horizontal=True, vertical_alignment="center", key="sections_head"):
         st.title(title, width="content")
-        section = st.segmented_control(
+        return linked(
+            st.segmented_control,
             "What is shown",
             list(names),
             default=names[0],
             required=True,
             key=key,
-            bind="query-params",
             label_visibility="collapsed",
         )
-    return section or names[0]  # an address may hold an empty choice
 
 
 @st.fragment

@@ -1,33 +1,22 @@
 """The sidebar of every page: model, prompt, mask, layer, head, query and key token; of two stacks target and part."""
 
-from contextlib import suppress
-
 import streamlit as st
 
 import viz_model as vm
 from viz_model.model import MOST_WRITTEN
 from viz_model.transformer.masks import NAMES as MASKS
 from viz_model.transformer.masks import window_in
-from viz_ui.frame.address import (
-    EXAMPLES,
-    FIRST_PROMPT,
-    choose,
-    clamp,
-    drop_nonsense,
-    fill_in_address,
-    is_first_run,
-    take_chosen,
-)
+from viz_ui.frame.address import arriving, choose, half_of_pair, linked
+from viz_ui.frame.examples import EXAMPLES
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
-from viz_ui.frame.view import View, traced
+from viz_ui.frame.view import View, fit_head_and_cell, hold_head_and_cell, traced
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, plain, sentence
 
-BARE = "at_the_bare_address"
-
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 LONGEST_TARGET = 1000
+LONGEST_NAME = 200  # of a model that is not here, as a link has it
 LONGEST_DRAWN = 2048  # tokens; a matrix of more has more cells than a browser bears
 
 SENT = ("raw", "chat")  # a chat model's prompt: as typed, or in the template of its chats
@@ -42,8 +31,6 @@ ATTENTION = {
 def draw_sidebar() -> View | None:
     """Draw the sidebar and give the view, or None when there is nothing to look at; then it said why."""
     try:
-        _open_address()
-        take_chosen()
         model = _choose_model()
         typed = _choose_prompt(model)
         prompt = _choose_how_sent(model, typed)
@@ -54,63 +41,28 @@ def draw_sidebar() -> View | None:
         with st.sidebar.container():  # always there, so that what is below stays while the model reads
             trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
         _say_target(model, trace, target)
-    except Stopped as stopped:
-        _keep_head_and_tokens()
-        st.session_state["problem"] = str(stopped)
-        return None
-    except vm.VizError as error:
+    except (Stopped, vm.VizError) as error:
         st.session_state["problem"] = str(error)
+        hold_head_and_cell()
         return None
-    return View(model, st.session_state.model, prompt, target, trace, **_choose_head_and_tokens(trace))
-
-
-def _open_address() -> None:
-    """Make an incomplete address whole: on a first run, or when Back led to the bare address."""
-    if is_first_run():
-        incomplete = st.query_params.get("model") not in model_names()
-        nonsense = drop_nonsense()
-        unasked = not incomplete and "prompt" not in st.query_params  # typed by hand: a link of ours has one
-        if incomplete:
-            fill_in_address(_first_choice())
-        elif unasked:
-            with suppress(vm.VizError):  # a model that cannot be loaded is said so where it is chosen
-                st.query_params["prompt"] = next(iter(_examples(load_model(st.query_params["model"])).values()))
-        st.session_state.visited = True
-        if incomplete or nonsense or unasked:
-            st.rerun()  # widgets read the address that a run began with
-    elif st.session_state.get(BARE):
-        choose(**_first_choice())
-
-
-def _first_choice() -> dict[str, object]:
-    """What a visitor sees first: the head that looks at the previous token most, by what was measured of it."""
-    names = model_names()
-    prompt = st.query_params.get("prompt", FIRST_PROMPT)
-    model = load_model(names[0])
-    table = model.measured_heads.get("previous_text", [])
-    places = [(value, layer, head) for layer, row in enumerate(table) for head, value in enumerate(row)]
-    _, layer, head = max(places, default=(0, 0, 0))
-    last = max(0, len(model.ids(prompt)) - 1)
-    choice = {"model": names[0], "prompt": prompt, "layer": layer, "head": head, "query": last}
-    return choice | {"key": max(0, last - 1)}
+    return View(model, st.session_state.model, prompt, target, trace, **_choose_head_and_tokens(model, trace))
 
 
 def _choose_model() -> vm.Model:
-    name = st.sidebar.selectbox(
+    names = model_names()
+    wanted = arriving("model") or st.session_state.get("model")
+    if wanted and wanted not in names:
+        st.session_state.missing_model = wanted
+    name = linked(
+        st.sidebar.selectbox,
         "Model",
-        model_names(),
-        index=None,
+        names,
         required=True,
         key="model",
-        bind="query-params",
+        is_always_there=True,
         on_change=_take_model,
     )
-    if name is None and not st.session_state.get(BARE):
-        st.session_state[BARE] = True  # the widgets of this run follow the bare address; the next run fills it in
-        st.rerun()
-    st.session_state[BARE] = False
-    if name is None:
-        raise vm.CheckpointError("Choose a model in the sidebar.")
+    _say_missing(name)
     draw_fetch()
     model = load_model(name)
     config = model.config
@@ -127,15 +79,27 @@ def _choose_model() -> vm.Model:
     return model
 
 
+def _say_missing(name: str) -> None:
+    """That the model of a link, or the one that was looked at, is not here; until another one is chosen."""
+    missing = st.session_state.get("missing_model")
+    if missing is not None:
+        st.sidebar.warning(
+            f"The model {plain(missing[:LONGEST_NAME])} is not here: it was removed, or it cannot be read. You see "
+            f"{plain(name)} instead. Choose another model above, or fetch one on the page Models.",
+            icon=":material/search_off:",
+        )
+
+
 def _take_model() -> None:
     """Another model was chosen: an example of the former one gives way to one of its own."""
+    st.session_state.missing_model = None
     try:
         model = load_model(st.session_state.model)
     except vm.VizError:
         return  # the run that follows says what is wrong with it
     examples, given = _examples(model), st.session_state.get("examples", EXAMPLES)
     if examples != given and st.session_state.get("prompt") in given.values():
-        st.session_state.prompt = next(iter(examples.values()))
+        choose(prompt=next(iter(examples.values())), cell=None)
     _own_masks_stay_own(model)
 
 
@@ -159,10 +123,12 @@ def _examples(model: vm.Model) -> dict[str, str]:
 def _choose_prompt(model: vm.Model) -> str:
     source = "The encoder reads this text, which is called the source. " if model.has_source else ""
     kind = "" if model.tokenizer else " of token ids"
-    prompt = st.sidebar.text_area(
+    prompt = linked(
+        st.sidebar.text_area,
         "Prompt",
+        next(iter(_examples(model).values())),
         key="prompt",
-        bind="query-params",
+        is_always_there=True,
         height=130,
         max_chars=LONGEST_PROMPT,
         placeholder="Type something, then Ctrl+Enter",
@@ -182,11 +148,12 @@ def _choose_prompt(model: vm.Model) -> str:
         width="stretch",
         icon=":material/list:",
     )
-    return prompt[:LONGEST_PROMPT]  # a link may hold more than the box allows
+    return prompt
 
 
 def _take_example() -> None:
-    choose(prompt=st.session_state.examples[st.session_state.example], query=0, key=0)
+    """With a cell of its own, for the former one may say nothing there."""
+    choose(prompt=st.session_state.examples[st.session_state.example], cell=None)
 
 
 def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
@@ -194,13 +161,13 @@ def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
     in_template = model.tokenizer.chat(typed) if model.tokenizer and typed else None
     if in_template is None:
         return typed
-    how = st.sidebar.segmented_control(
+    how = linked(
+        st.sidebar.segmented_control,
         "How the prompt is sent",
         SENT,
         default=SENT[0],
         required=True,
         key="sent",
-        bind="query-params",
         width="stretch",
         help="**raw**: the model reads exactly what you typed.\n\n**chat**: the model reads your text as a message in "
         "a chat. It was trained with a template for chats, which puts more tokens around the text.",
@@ -212,28 +179,28 @@ def _choose_target(model: vm.Model) -> str | None:
     """What the decoder of an encoder-decoder shall read; None for what the model writes by itself."""
     if not model.has_source:
         return None
-    text = st.sidebar.text_input(
+    text = linked(
+        st.sidebar.text_input,
         "What the decoder reads",
         key="target",
-        bind="query-params",
         max_chars=LONGEST_TARGET,
         placeholder="empty: what the model writes",
         help="This text is called the target. The decoder reads it after its start token, and the model says what it "
         "would write next. If the box is empty, the model writes the target itself, the likeliest token each time.",
     )
-    return text[:LONGEST_TARGET] or None
+    return text or None
 
 
 def _choose_part(model: vm.Model) -> str:
     """Which attention of an encoder-decoder is looked at."""
     if model.has_source:
-        st.sidebar.segmented_control(
+        linked(
+            st.sidebar.segmented_control,
             "Attention",
             model.config.parts,
             default="cross",
             required=True,
             key="part",
-            bind="query-params",
             width="stretch",
             on_change=_own_masks_stay_own,
             help="\n".join(f"- **{part}**: {words}" for part, words in ATTENTION.items())
@@ -251,13 +218,13 @@ def _part(model: vm.Model) -> str:
 def _choose_mask(model: vm.Model, part: str) -> str:
     own = model.config.mask_of(part)
     choices = (own, *(name for name in MASKS if name != own))
-    mask = st.sidebar.segmented_control(
+    mask = linked(
+        st.sidebar.segmented_control,
         "Mask",
         choices,
         key="mask",
-        bind="query-params",
         required=True,
-        default=choices[0],
+        default=own,
         width="stretch",
         help=explained("mask"),
     )
@@ -290,28 +257,18 @@ def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:
         st.sidebar.caption(f"The decoder reads {cut} the model writes itself: {plain(sentence(text))}")
 
 
-def _choose_head_and_tokens(trace: vm.Trace) -> dict[str, int]:
+def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> dict[str, int]:
     """Layer, head, query and key: those of the part that is looked at."""
+    (layer, head), (query, key) = fit_head_and_cell(model, trace)
     left, right = st.sidebar.columns(2)
-    chosen = {
-        "layer": _number(left, "Layer", "layer", trace.n_layers - 1),
-        "head": _number(right, "Head", "head", trace.config.n_heads - 1),
-        "query": _number(left, "Query", "query", trace.length - 1),
-        "key": _number(right, "Key", "key", trace.key_length - 1),
-    }
+    half_of_pair(left, "Layer", "head", 0, trace.n_layers - 1, key="layer", help=explained("layer"))
+    half_of_pair(right, "Head", "head", 1, trace.config.n_heads - 1, key="head", help=explained("head"))
+    half_of_pair(left, "Query", "cell", 0, trace.length - 1, key="query", help=explained("query"))
+    half_of_pair(right, "Key", "cell", 1, trace.key_length - 1, key="key", help=explained("key", "value"))
     queries, keys = labels(trace.token_bytes), labels(trace.key_token_bytes)
-    st.sidebar.caption(f"query {plain(queries[chosen['query']])}  \nkey {plain(keys[chosen['key']])}")
-    _say_window(trace, chosen["layer"])
-    return chosen
-
-
-def _keep_head_and_tokens() -> None:
-    """Where there is no pass: what was chosen of one stays in its widgets, and so in the address."""
-    left, right = st.sidebar.columns(2)
-    for place, name in ((left, "layer"), (right, "head"), (left, "query"), (right, "key")):
-        place.number_input(
-            name.capitalize(), 0, value=None, step=1, key=name, bind="query-params", placeholder="0", disabled=True
-        )
+    st.sidebar.caption(f"query {plain(queries[query])}  \nkey {plain(keys[key])}")
+    _say_window(trace, layer)
+    return {"layer": layer, "head": head, "query": query, "key": key}
 
 
 def _say_window(trace: vm.Trace, layer: int) -> None:
@@ -321,19 +278,3 @@ def _say_window(trace: vm.Trace, layer: int) -> None:
         st.sidebar.caption(
             f"In layer {layer} a query reads at most {counted(reach, 'key')}, those in a sliding window."
         )
-
-
-def _number(place, label: str, name: str, highest: int) -> int:
-    clamp(name, highest)
-    number = place.number_input(
-        f"{label} (0–{highest})",
-        0,
-        highest,
-        value=None,
-        step=1,
-        key=name,
-        bind="query-params",
-        placeholder="0",
-        help=explained(*(("key", "value") if name == "key" else (name,))),
-    )
-    return number or 0

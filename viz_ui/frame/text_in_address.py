@@ -6,7 +6,7 @@ UTF-8, compressed with zlib, in base64: a page of English takes about half its l
 from viz_model.masking.letters import from_letters, to_letters
 
 LONGEST = 2000  # characters; each has up to four bytes, which may not be compressible at all
-FORM = r"[A-Za-z0-9_-]{1,11000}"  # what such a text looks like
+LONGEST_CODE = 11_000  # letters that stand for so many characters
 
 
 def to_address(text: str) -> str:

@@ -3,10 +3,13 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_ui.frame.address import NUMBERS, chosen_number
+from viz_model.heads.measures import telling_cell
+from viz_ui.frame.address import choose_pair, chosen_value, held, hold
+from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.passes import kept_pass
 from viz_ui.look.text import labels
@@ -102,5 +105,47 @@ def traced(
 
 def current_view() -> View:
     """The view of this run; inside a fragment, with what was clicked since the sidebar ran."""
-    view = st.session_state["view"]
-    return replace(view, **{name: chosen_number(name) for name in NUMBERS})
+    view: View = st.session_state["view"]
+    (layer, head), (query, key) = (chosen_value("head"), chosen_value("cell"))
+    return replace(view, layer=layer, head=head, query=query, key=key)
+
+
+def hold_head_and_cell() -> None:
+    """Declare the two, whether or not there is a pass to look at: an empty prompt loses neither."""
+    held("head", PairOfNumbers(("layer", "head")))
+    held("cell", PairOfNumbers(("query", "key")))
+
+
+def fit_head_and_cell(model: vm.Model, trace: vm.Trace) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The chosen head (layer, head) and cell (query, key) within this pass; where none is chosen, ones that teach."""
+    hold_head_and_cell()
+    layer, head = chosen_value("head") or first_head(model)
+    layer, head = min(layer, trace.n_layers - 1), min(head, trace.config.n_heads - 1)
+    query, key = chosen_value("cell") or telling_cell(trace, layer, head)
+    query, key = min(query, trace.length - 1), min(key, trace.key_length - 1)
+    hold(head=(layer, head), cell=(query, key))
+    return (layer, head), (query, key)
+
+
+def first_head(model: vm.Model) -> tuple[int, int]:
+    """The head that was measured to do most of what one can see at once: look at the token before; else whatever its
+    checkpoint's figures are of."""
+    tables = model.measured_heads
+    table = np.array(tables.get("previous_text") or next(iter(tables.values()), [[0.0]]))
+    layer, head = np.unravel_index(table.argmax(), table.shape)
+    return int(layer), int(head)
+
+
+def choose_head(layer: int | None = None, head: int | None = None) -> None:
+    """Choose a head from a callback; a half that is not given stays."""
+    choose_pair("head", layer, head)
+
+
+def choose_cell(query: int | None = None, key: int | None = None) -> None:
+    """Choose a cell from a callback; a half that is not given stays."""
+    choose_pair("cell", query, key)
+
+
+def choose_picked_cell(event: dict) -> None:
+    """Callback of `panels(on_pick=…)`: the clicked cell's query and key, where the panel has them."""
+    choose_cell(event["query"], event["key"])

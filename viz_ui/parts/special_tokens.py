@@ -12,8 +12,8 @@ import streamlit as st
 
 import viz_model as vm
 from viz_ui.components.panels import Matrix
-from viz_ui.frame.address import choose_cell
-from viz_ui.frame.view import View
+from viz_ui.frame.address import linked
+from viz_ui.frame.view import View, choose_cell
 from viz_ui.look.text import plain
 
 HIDING = ("shown", "hidden", "renormalised")
@@ -80,7 +80,7 @@ class Shown:
     def choose_cell(self, event: dict) -> None:
         """Callback of `panels(on_pick=…)`: the clicked cell's query and key, by their places in the pass."""
         places = {"query": self.queries, "key": self.keys}
-        choose_cell({name: None if event[name] is None else int(at[event[name]]) for name, at in places.items()})
+        choose_cell(**{name: None if event[name] is None else int(at[event[name]]) for name, at in places.items()})
 
 
 def _place(drawn: np.ndarray, token: int) -> int | None:
@@ -108,11 +108,11 @@ def choose_shown(view: View) -> Shown:
     """The switch, where there is something to hide, and what is drawn then."""
     if shown_tokens(view.model, view.trace, "hidden").is_whole:
         return shown_tokens(view.model, view.trace, "shown")
-    hiding = st.selectbox(
+    hiding = linked(
+        st.selectbox,
         "Special tokens",
         HIDING,
         key="special",
-        bind="query-params",
         width=160,
         help="The tokenizer puts special tokens around a text, such as [CLS], [SEP] or <s>. The model reads them in "
         "any case; this choice is about what is drawn.\n\n- **hidden**: their rows and columns are left out.\n"

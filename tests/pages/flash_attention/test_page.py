@@ -28,7 +28,7 @@ def app(**address) -> AppTest:
 
 def drawn(test: AppTest):
     """Header and tiles of the component; None where there is none."""
-    found = [part.proto.bytes for part in test.get("bidi_component") if "tiles" in unpack(part.proto.bytes)[0]]
+    found = [part.proto.bytes for part in test.main.get("bidi_component") if "tiles" in unpack(part.proto.bytes)[0]]
     return received_tiles(found[0]) if found else None
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from tests.support.app import MAIN, PROMPTS, at, ids, opened, switch_page
+from tests.support.app import MAIN, PROMPTS, address_of, at, ids, opened, switch_page
 from tests.support.blobs import received_generation
 from tests.support.plain_sampler import plain_draw, plain_sampler
 from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
@@ -22,7 +22,7 @@ def app(**address) -> AppTest:
 
 def blob(test: AppTest) -> bytes:
     """What the component with the steps was given."""
-    [found] = [part.proto.bytes for part in test.get("bidi_component") if "steps" in unpack(part.proto.bytes)[0]]
+    [found] = [part.proto.bytes for part in test.main.get("bidi_component") if "steps" in unpack(part.proto.bytes)[0]]
     return found
 
 
@@ -221,7 +221,7 @@ def test_a_branch_is_not_taken_along_into_another_text(other):
     steps = header(test)["steps"]
     assert len(steps) == 5
     assert not any(step["forced"] for step in steps)
-    assert not test.text_input(key="branches").value
+    assert "branches" not in address_of(test)
 
 
 def test_a_stop_belongs_to_its_text():

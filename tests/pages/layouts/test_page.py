@@ -30,7 +30,7 @@ def layouts(section=SECTIONS[0], **address) -> AppTest:
 
 def blob(test, field):
     """What the component was given whose header has this field."""
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
     [found] = [blob for blob in blobs if field in unpack(blob)[0]]
     return found
 
@@ -203,7 +203,7 @@ def test_any_prompt(section, prompt):
 def test_nonsense_in_the_address_is_passed_over(address):
     test = layouts(address.get("layouts", SECTIONS[0]), **address)
     assert test.title[0].value == "Layouts"
-    assert test.get("bidi_component") or test.get("plotly_chart")
+    assert test.main.get("bidi_component") or test.get("plotly_chart")
 
 
 @pytest.mark.parametrize("section", SECTIONS)

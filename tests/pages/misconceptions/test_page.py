@@ -106,7 +106,7 @@ def test_kept_bytes_are_those_of_the_cache():
 def test_the_twins_are_seen_under_both_masks():
     """tiny-gpt's causal weights are those of `transformers`; rows of all four sum to 1."""
     test = page("Equations", layer=1, head=0)
-    [blob] = [each.proto.bytes for each in test.get("bidi_component") if "items" in unpack(each.proto.bytes)[0]]
+    [blob] = [each.proto.bytes for each in test.main.get("bidi_component") if "items" in unpack(each.proto.bytes)[0]]
     matrices = received(blob)
     masks = ("causal", "bidirectional")
     assert set(matrices) == {f"{name}_{mask}" for name in ("tiny-gpt", "tiny-bert") for mask in masks}

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.support import servers
-from tests.support.app import MAIN, at, opened, switch_page
+from tests.support.app import MAIN, address_of, at, opened, switch_page
 from tests.support.small_models import make_model, small_config
 from tests.support.small_tokenizers import small_tokenizer
 from viz_model import fetching, memory_limits
@@ -55,7 +55,7 @@ def models(**address) -> AppTest:
 
 def rows(test) -> dict:
     """The rows of the table by name."""
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
     [head] = [head for blob in blobs if "rows" in (head := unpack(blob)[0])]
     return {row["name"]: row for row in head["rows"]}
 
@@ -98,7 +98,7 @@ def test_a_folder_of_ones_own_is_opened_chosen_linked_and_closed(tmp_path):
     test = type_in(models(), "folder_path", f" {folder} ", "Open")
     assert " · licence not stated · " in rows(test)[str(folder)]["about"]
     assert not test.exception
-    assert test.query_params["model"] == [str(folder)] or test.query_params["model"] == str(folder)
+    assert address_of(test)["model"] == str(folder)
     assert test.sidebar.selectbox(key="model").value == str(folder)
     assert rows(test)[str(folder)]["chosen"]
     assert acts(test, str(folder)) == ["Chosen", "Close"]

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from transformers.models.llama import modeling_llama
 
 import viz_model as vm
-from tests.support.app import PROMPTS, at, ids, opened
+from tests.support.app import PROMPTS, address_of, at, ids, opened
 from tests.support.blobs import opened_large, received
 from tests.support.rotary_model import NAME, save_turning
 from tests.support.transformers_tiny_gpt import FOLDER as TINY_GPT
@@ -39,12 +39,12 @@ def app(**choices) -> AppTest:
 
 def headers(test, having):
     """Headers of the components that have this field."""
-    found = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component")]
+    found = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")]
     return [header for header in found if having in header]
 
 
 def matrices(test):
-    blobs = [element.proto.bytes for element in test.get("bidi_component")]
+    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
     return {
         name: values for blob in blobs if "items" in unpack(blob)[0] for name, (values, _) in received(blob).items()
     }
@@ -73,7 +73,7 @@ def test_a_given_order_against_transformers(scheme):
         assert largest < 1e-5
     else:
         assert float(said[1]) == pytest.approx(largest, rel=0.05)
-    assert test.session_state.order == "-".join(map(str, order))
+    assert address_of(test)["order"] == "-".join(map(str, order))
 
 
 def test_shuffling_again_takes_the_next_seed_and_as_typed_changes_nothing():
@@ -81,7 +81,7 @@ def test_shuffling_again_takes_the_next_seed_and_as_typed_changes_nothing():
     [before] = headers(test, "order")
     next(button for button in test.button if button.label == "Shuffle again").click().run()
     [after] = headers(test, "order")
-    assert test.session_state.shuffle == 8
+    assert address_of(test)["shuffle"] == "8"
     assert sorted(after["order"]) == sorted(before["order"]) == list(range(T))
     assert after["order"] != before["order"]
     next(button for button in test.button if button.label == "As typed").click().run()
@@ -226,7 +226,7 @@ def test_any_prompt_is_drawn(section):
 def test_nonsense_in_the_address_is_passed_over(nonsense):
     test = app(**nonsense)
     assert not test.info
-    assert test.get("bidi_component") or test.dataframe or test.get("plotly_chart")
+    assert test.main.get("bidi_component") or test.dataframe or test.get("plotly_chart")
     if nonsense.get("order"):
         assert "belongs to another prompt" in words(test)
 

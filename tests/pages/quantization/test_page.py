@@ -35,7 +35,10 @@ def app(**choices) -> AppTest:
 def show(test, **choices):
     """As a click on a control does it."""
     for name, value in choices.items():
-        test.session_state[name] = value
+        if type(value) is int:
+            test.number_input(key=name).set_value(value)
+        else:
+            test.session_state[name] = value
     test.run()
     assert not test.exception, test.exception
 
@@ -47,7 +50,7 @@ def words(test):
 def matrices(test):
     """Every matrix of the page by name: values, and what is not masked."""
     found = {}
-    for element in test.get("bidi_component"):
+    for element in test.main.get("bidi_component"):
         if "items" in unpack(element.proto.bytes)[0]:
             found |= received(element.proto.bytes)
     return found
@@ -243,13 +246,13 @@ def test_a_click_on_a_weight_or_a_row_of_the_table_opens_it():
 
 def marked(test):
     """What the component frames, within the part that is drawn."""
-    headers = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component")]
+    headers = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")]
     [found] = [header["marked"] for header in headers if header.get("marked")]
     return found
 
 
 def received_labels(test, name):
-    for element in test.get("bidi_component"):
+    for element in test.main.get("bidi_component"):
         header, _ = unpack(element.proto.bytes)
         for item in header.get("items", []):
             if item.get("name") == name:
@@ -274,7 +277,7 @@ def test_what_a_link_may_hold(choices, stays):
     for section in (EFFECTS, THREE):
         show(test, quantization=section)
         assert not test.info
-        assert test.get("bidi_component") or "\u200bAttention |" in words(test)
+        assert test.main.get("bidi_component") or "\u200bAttention |" in words(test)
         if section == EFFECTS:  # a token alone reads itself, with whatever weights
             said = " ".join(caption.value for caption in test.caption)
             assert ("No weight of any head changes" in said) == (choices.get("prompt") == "a")

@@ -96,7 +96,7 @@ def test_every_tensor_opens(prompt, mask):
 def test_nonsense_in_the_address_is_passed_over(address):
     test = shapes(prompt=PROMPT, **address)
     assert test.title[0].value == "Shapes"
-    assert test.get("bidi_component") or test.metric
+    assert test.main.get("bidi_component") or test.metric
 
 
 def shown_number(test, label: str) -> int:
@@ -218,7 +218,7 @@ def test_the_mask_is_drawn_as_the_booleans_it_is(mask):
 
 def diagram(test) -> dict:
     """What the diagram was given."""
-    headers = [unpack(element.proto.bytes)[0] for element in test.get("bidi_component") if element.proto.bytes]
+    headers = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component") if element.proto.bytes]
     [header] = [header for header in headers if "around" in header]
     return header
 

@@ -31,7 +31,7 @@ def app(**address) -> AppTest:
 
 def header(test: AppTest, field: str) -> dict:
     """What the component with this field was given."""
-    headers = [unpack(part.proto.bytes)[0] for part in test.get("bidi_component")]
+    headers = [unpack(part.proto.bytes)[0] for part in test.main.get("bidi_component")]
     [found] = [one for one in headers if field in one]
     return found
 
@@ -138,7 +138,7 @@ def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
     np.testing.assert_allclose(lines["induction"], [shot.induction.max() for shot in shots], atol=1e-3)
     [blob] = [
         part.proto.bytes
-        for part in test.get("bidi_component")
+        for part in test.main.get("bidi_component")
         if [item.get("name") for item in unpack(part.proto.bytes)[0].get("items", [])] == ["weights"]
     ]
     np.testing.assert_allclose(received(blob)["weights"][0], shots[-1].weights[1, 0], atol=1e-3)

@@ -18,6 +18,7 @@ from viz_model.heads.measures import (
     induction_share,
     layer_measures,
     previous_token_share,
+    telling_cell,
     value_weighted,
 )
 from viz_model.model import Model
@@ -122,3 +123,21 @@ def test_induction_share_of_a_perfect_and_of_a_blind_head():
     assert float(induction_share(itself, half)) == 0
     copy = torch.roll(torch.eye(2 * half), -half, 1)  # looks at the earlier copy, not after it
     assert float(induction_share(copy, half)) == 0
+
+
+@pytest.mark.parametrize("mask", ["causal", "bidirectional"])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 9])
+@examples(10)
+@given(seed=st.integers(0, 99))
+def test_the_telling_cell_is_found_by_a_loop(mask, length, seed):
+    trace = HOST.trace(random_ids(length, seed=seed), mask)
+    layer, head = seed % trace.n_layers, seed % trace.config.n_heads
+    weights, allowed = trace.weights(layer, head).double().numpy(), trace.mask(layer).numpy()
+    cells = [(i, j) for i in range(length) for j in range(length) if allowed[i, j]]
+    another = [(i, j) for i, j in cells if i != j]
+    inner = [(i, j) for i, j in another if 0 < i < length - 1 and j > 0]
+    against_even = {(i, j): weights[i, j] * np.log2(weights[i, j] * allowed[i].sum()) for i, j in cells}
+    best = max(inner or another or cells, key=against_even.get)
+    found = telling_cell(trace, layer, head)
+    assert found in (inner or another or cells)
+    assert against_even[found] == pytest.approx(against_even[best], abs=1e-5)
