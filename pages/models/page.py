@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_model.checkpoints import Entry, describe, fetched_folder
+from viz_model.checkpoints import Damaged, Entry, damaged, describe, fetched_folder
 from viz_model.checkpoints.compared import read_compared
 from viz_model.fetching import folder_name, remove
 from viz_model.memory_limits import RESERVE, available_bytes, needed_bytes
@@ -70,11 +70,12 @@ def draw_table() -> None:
 
 
 def rows() -> list[ModelRow]:
-    """The catalogue, the folders that were opened, and fetches from the Hub that are not in the catalogue yet."""
+    """The catalogue, opened folders, damaged ones, and fetches from the Hub that are not in the catalogue yet."""
     coming = [job.of for job in fetcher().coming]
     entries = vm.catalogue()
     made = [to_fetch_row(entry, coming) if entry.folder is None else here_row(entry) for entry in entries]
     made += [opened_row(folder) for folder in opened_folders()]
+    made += [damaged_row(folder) for folder in damaged()]
     names = {entry.name for entry in entries}
     return made + [
         ModelRow(name, "Hugging Face Hub", coming_words(name, coming), ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")])
@@ -119,6 +120,11 @@ def opened_row(folder: str) -> ModelRow:
         return here_row(describe(Path(folder)), folder, (close,))
     except vm.VizError as error:
         return ModelRow(folder, str(error), "damaged", ["–"] * len(COLUMNS), [close])
+
+
+def damaged_row(folder: Damaged) -> ModelRow:
+    """A folder below checkpoints that holds no whole model."""
+    return ModelRow(folder.folder.name, folder.problem, "damaged", ["–"] * len(COLUMNS), [])
 
 
 def missing_memory(entry: Entry) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from viz_model import hub
 from viz_model.checkpoints.catalogue import (
     BUNDLED,
+    Damaged,
     Entry,
     count_numbers,
     describe,
@@ -26,8 +27,10 @@ __all__ = [
     "CONFIG_FILE",
     "HEADS_FILE",
     "WEIGHTS_FILE",
+    "Damaged",
     "Entry",
     "catalogue",
+    "damaged",
     "describe",
     "fetched_folder",
     "load",
@@ -46,9 +49,14 @@ def fetched_folder() -> Path:
 def catalogue() -> list[Entry]:
     """What can be loaded by name, and what can be fetched (`folder` is None).
 
-    A damaged folder is left out here, and explained when it is loaded.
+    A damaged folder is left out here, see `damaged`.
     """
-    return list_models(FOLDER, fetched_folder())
+    return list_models(FOLDER, fetched_folder())[0]
+
+
+def damaged() -> list[Damaged]:
+    """The folders beside the models of the catalogue that should hold one and do not, with what is wrong."""
+    return list_models(FOLDER, fetched_folder())[1]
 
 
 def load(name_or_folder: str | Path) -> Model:

@@ -1,13 +1,14 @@
 """The catalogue: what can be loaded by name, and what can be fetched, with its facts; nothing is loaded for it."""
 
 import math
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from viz_model.checkpoints.files import TOKENIZER_FILE, read_config
-from viz_model.errors import CheckpointError
+from viz_model.checkpoints.files import CONFIG_FILE, TOKENIZER_FILE, read_config
+from viz_model.errors import VizError
 from viz_model.fetching import OFFERS, read_source
 from viz_model.hub import facts
 from viz_model.hub.headers import stored_tensors
@@ -47,15 +48,22 @@ class Entry:
         return self.config.family
 
 
-def list_models(folder: Path, fetched: Path) -> list[Entry]:
-    """What is in these two folders, the bundled models first, and what is still to be fetched.
+@dataclass(frozen=True)
+class Damaged:
+    """A folder that should hold a model and does not; `problem` says what is wrong with it."""
 
-    A damaged folder is left out here, and explained when it is loaded.
-    """
-    folders = sorted(_folders_in(folder), key=_order) + sorted(_folders_in(fetched), key=_order)
-    entries = [entry for path in folders if (entry := _described(path))]
+    folder: Path
+    problem: str
+
+
+def list_models(folder: Path, fetched: Path) -> tuple[list[Entry], list[Damaged]]:
+    """What is in these two folders, the bundled models first, and what is still to be fetched; and what is damaged."""
+    folders = [path for path in sorted(_folders_in(folder), key=_order) if path != fetched]
+    found = [_described(path) for path in folders + sorted(_folders_in(fetched), key=_order)]
+    entries = [one for one in found if isinstance(one, Entry)]
     here = {entry.name for entry in entries}
-    return entries + [_to_fetch(offer) for offer in OFFERS.values() if offer.name not in here]
+    entries += [_to_fetch(offer) for offer in OFFERS.values() if offer.name not in here]
+    return entries, [one for one in found if isinstance(one, Damaged)]
 
 
 def describe(folder: Path) -> Entry:
@@ -131,7 +139,8 @@ def _numbers(folder: Path) -> Counter:
 
 def _folders_in(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        # os.path: a link to where nobody may look is no folder, and no error
+        return [path for path in folder.iterdir() if os.path.isdir(path) and not path.name.startswith(".")]
     except OSError:
         return []
 
@@ -142,12 +151,21 @@ def _order(folder: Path) -> tuple[int, str]:
     return BUNDLED.index(name) if name in BUNDLED else len(BUNDLED), name.lower()
 
 
-def _described(folder: Path) -> Entry | None:
+def _described(folder: Path) -> Entry | Damaged | None:
+    """The facts of a folder, or what is wrong with it; None for a folder that holds nothing of a model."""
     try:
+        if not any(_is_of_model(path) for path in folder.iterdir()):
+            return None
         entry = describe(folder)
-    except (CheckpointError, OSError):
-        return None
-    return entry if entry.size else None
+    except VizError as error:
+        return Damaged(folder, str(error))
+    except Exception as error:  # whatever a reader makes of a file: one bad folder must not hide the others
+        return Damaged(folder, f"The folder {folder} cannot be read ({type(error).__name__}: {error}). Remove it.")
+    return entry if entry.size else Damaged(folder, f"There are no weights in {folder}. Restore or remove it.")
+
+
+def _is_of_model(path: Path) -> bool:
+    return path.name == CONFIG_FILE or path.suffix in (".safetensors", ".gguf")
 
 
 def _to_fetch(offer) -> Entry:

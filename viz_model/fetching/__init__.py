@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,11 +85,23 @@ def remove(folder: Path) -> None:
 
 
 def read_source(folder: Path) -> Source | None:
-    """Where the model of this folder came from; None where it was not fetched."""
+    """Where the model of this folder came from; None where it was not fetched.
+
+    Raises FetchError where the file that says so is damaged.
+    """
+    path = folder / SOURCE_FILE
     try:
-        return Source(**json.loads((folder / SOURCE_FILE).read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
+        source = Source(**json.loads(path.read_text("utf-8")))
+        strange = [field.name for field in fields(Source) if type(getattr(source, field.name)) is not field.type]
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise FetchError(f"The file {path} cannot be read: {error}. Remove the model and fetch it again.") from error
+    if strange or source.parameters < 0:
+        raise FetchError(
+            f"The file {path} says nonsense of {(strange or ['parameters'])[0]}. Remove the model and fetch it again."
+        )
+    return source
 
 
 @contextmanager

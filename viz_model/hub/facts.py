@@ -115,7 +115,7 @@ def read_config(folder: Path) -> dict:
         config = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"The file {path} cannot be read: {error}. Restore it and try again.") from error
-    if not isinstance(config, dict) or "model_type" not in config:
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise CheckpointError(
             f"The file {path} does not say the type of its model ('model_type'). Restore it and try again."
         )
@@ -225,7 +225,7 @@ def _of_gguf(path: Path, changed: int) -> dict:
         kind = fields["general.architecture"].contents()
         said = {name: field.contents() for name, field in fields.items() if name.startswith(f"{kind}.")}
         tokens = len(fields["tokenizer.ggml.tokens"].data) if "tokenizer.ggml.tokens" in fields else None
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except (OSError, ValueError, KeyError, IndexError, RecursionError) as error:
         raise CheckpointError(f"The file {path} is not a complete GGUF file ({error}). Fetch it again.") from error
     return {
         "model_type": kind,

@@ -132,6 +132,19 @@ def cut(folder):
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def test_a_damaged_folder_is_named_and_the_others_can_be_chosen(tmp_path):
+    put_fetched(tmp_path / "fetched", "whole")
+    put_fetched(tmp_path / "fetched", "bad")
+    source = tmp_path / "fetched" / "bad" / fetching.SOURCE_FILE
+    source.write_text(source.read_text().replace("1000", '"x"'))
+    test = models()
+    assert not test.exception
+    assert acts(test, "whole") == ["Look at it", "Remove"]
+    assert rows(test)["bad"]["state"] == "damaged"
+    assert "says nonsense of parameters" in rows(test)["bad"]["about"]
+    assert acts(test, "bad") == []
+
+
 def test_a_folder_whose_config_is_of_another_model_says_so_on_the_page_where_it_was_opened(tmp_path):
     sizes = {"vocab_size": 67, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32}
     GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(tmp_path)

@@ -1,12 +1,134 @@
-"""What is said of a folder's weights before they are loaded."""
+"""What is said of a folder's weights before they are loaded; and that a bad folder hurts none beside it."""
 
+import json
+import struct
+from importlib import import_module
+from pathlib import Path
+
+import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.support.damage import unreadable
+from tests.support.small_models import make_model, small_config
+from viz_model import checkpoints
 from viz_model.checkpoints.catalogue import stored_as
+from viz_model.errors import VizError
 
 
 def test_the_precision_is_that_of_most_numbers_not_of_most_or_first_tensors(tmp_path):
     few = {f"a{n}": torch.zeros(3) for n in range(4)}
     save_file(few | {"z": torch.zeros(9, 9, dtype=torch.float16)}, tmp_path / "model.safetensors")
     assert stored_as(tmp_path) == "float16"
+
+
+SOURCE = {"name": "n", "source": "s", "licence": "l", "fetched": "f", "parameters": 1, "has_tokenizer": True}
+
+
+def nested_gguf(folder: Path) -> None:
+    """A field that is an array of an array of … 5,000 times."""
+    field = struct.pack("<Q3sI", 3, b"key", 9) + struct.pack("<IQ", 9, 1) * 5000
+    (folder / "deep.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + field)
+
+
+def with_source(**values):
+    def damage(folder: Path) -> None:
+        checkpoints.save(folder, make_model(small_config()), None)
+        (folder / "source.json").write_text(json.dumps(SOURCE | values))
+
+    return damage
+
+
+def deep_json(name: str):
+    def damage(folder: Path) -> None:
+        with_source()(folder)
+        (folder / name).write_text("[" * 100_000)
+
+    return damage
+
+
+def foreign(name: str, value: object):
+    def damage(folder: Path) -> None:
+        with_source()(folder)
+        (folder / name).write_text(json.dumps(value))
+
+    return damage
+
+
+DAMAGE = {
+    "nested gguf": nested_gguf,
+    "deep config": deep_json("config.json"),
+    "deep source": deep_json("source.json"),
+    "source is a list": foreign("source.json", [1, 2]),
+    "source lacks fields": foreign("source.json", {"name": "n"}),
+    "config of lists": foreign("config.json", {"model_type": ["llama"], "hidden_size": [1], "architectures": {}}),
+    "a family that is a number": foreign(
+        "config.json",
+        {"model_type": 7, "vocab_size": 5, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2},
+    ),
+    **{f"{field} is {value!r}": with_source(**{field: value})
+       for field in SOURCE for value in (None, [], {"a": 1}, "x" if field in ("parameters", "has_tokenizer") else 3)},
+    "parameters are negative": with_source(parameters=-1),
+}  # fmt: skip
+
+
+@pytest.fixture
+def shelf(monkeypatch, tmp_path):
+    monkeypatch.setattr(checkpoints, "FOLDER", tmp_path / "checkpoints")
+    monkeypatch.setenv("VIZ_FETCHED", str(tmp_path / "checkpoints" / "fetched"))
+    checkpoints.save(checkpoints.FOLDER / "whole", make_model(small_config()), None)
+    (checkpoints.FOLDER / "whole" / checkpoints.WEIGHTS_FILE).chmod(0o644)
+    return checkpoints.FOLDER
+
+
+def here() -> list[str]:
+    return [entry.name for entry in checkpoints.catalogue() if entry.folder]
+
+
+@pytest.mark.parametrize("place", [".", "fetched"])
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_folder_is_left_out_and_named_with_a_sentence(shelf, damage, place):
+    folder = shelf / place / "bad"
+    folder.mkdir(parents=True)
+    damage(folder)
+    assert here() == ["whole"]
+    [found] = checkpoints.damaged()
+    assert found.folder == folder
+    assert str(folder) in found.problem
+    assert found.problem.endswith(".")
+    with pytest.raises(VizError):
+        checkpoints.describe(folder)
+
+
+def test_a_folder_that_nobody_may_look_into_is_named_too(shelf):
+    checkpoints.save(shelf / "closed", make_model(small_config()), None)
+    (shelf / "link").symlink_to(shelf / "closed" / "deeper")
+    with unreadable(shelf / "closed"):
+        assert here() == ["whole"]
+        [found] = checkpoints.damaged()
+        assert found.folder == shelf / "closed"
+        assert "Permission denied" in found.problem
+
+
+def test_a_fault_of_a_reader_is_that_of_one_folder(shelf, monkeypatch):
+    checkpoints.save(shelf / "bad", make_model(small_config()), None)
+    whole = checkpoints.describe(shelf / "whole")
+
+    def describe(folder):
+        if folder.name == "bad":
+            raise ZeroDivisionError("of a library")
+        return whole
+
+    monkeypatch.setattr(import_module("viz_model.checkpoints.catalogue"), "describe", describe)
+    assert here() == ["whole"]
+    [found] = checkpoints.damaged()
+    assert "ZeroDivisionError: of a library" in found.problem
+
+
+def test_what_holds_nothing_of_a_model_is_no_damaged_one(shelf):
+    (shelf / "fetched").mkdir()
+    (shelf / "notes").mkdir()
+    (shelf / "notes" / "README.md").touch()
+    (shelf / ".half.unfinished").mkdir()
+    assert here() == ["whole"]
+    assert checkpoints.damaged() == []
