@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
-from viz_ui.look.figures import MASKED_GREY, PAGE, Theme, curves_layout
+from viz_ui.look.figures import GRID, PAGE, Theme, curves_layout
 
 
 def guess_figure(
@@ -51,7 +51,7 @@ def guess_figure(
         range=[0, 1.35 * highest],
         tickformat=".0%",
         title="probability",
-        gridcolor=MASKED_GREY,
+        gridcolor=GRID,
         automargin=True,
     )
     figure.update_layout(

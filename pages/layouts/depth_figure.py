@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
-from viz_ui.look.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT, Theme
 
 
 def depth_figure(
@@ -68,7 +68,7 @@ def depth_figure(
     ends = [np.log10(low / room), np.log10(high * room)] if logarithmic else [0, high * room]
     names = [escape(place.removeprefix("block ")) for place in places]
     figure.update_xaxes(tickvals=steps, ticktext=names, tickangle=-90, showgrid=False, automargin=True)
-    figure.update_yaxes(title="length ‖x‖", range=ends, gridcolor=MASKED_GREY, zeroline=False, automargin=True)
+    figure.update_yaxes(title="length ‖x‖", range=ends, gridcolor=GRID, zeroline=False, automargin=True)
     if logarithmic:
         figure.update_yaxes(type="log", tickvals=[digit * 10**power for power in range(-3, 6) for digit in (1, 2, 5)])
     figure.update_layout(

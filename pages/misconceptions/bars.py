@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
-from viz_ui.look.figures import MASKED_GREY, PAGE, TEXT, Theme, curves_layout
+from viz_ui.look.figures import GRID, PAGE, TEXT, Theme, curves_layout
 from viz_ui.look.text import number
 
 HUES = ("weights", "query", "key", "value", "scores", "stream")
@@ -54,7 +54,7 @@ def bars_figure(
         figure.add_hline(
             y=line[0], line={"color": TEXT[theme], "width": 1, "dash": "dot"}, annotation_text=escape(line[1])
         )
-    figure.update_yaxes(title=axis, gridcolor=MASKED_GREY, rangemode="tozero", automargin=True)
+    figure.update_yaxes(title=axis, gridcolor=GRID, rangemode="tozero", automargin=True)
     figure.update_xaxes(tickfont_size=13, automargin=True)
     figure.update_layout(
         barmode="group",

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from viz_ui.look.colours import ROLES
-from viz_ui.look.figures import MASKED_GREY, TEXT, Theme, curves_layout
+from viz_ui.look.figures import GRID, TEXT, Theme, curves_layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def distance_figure(
                 x=np.concatenate([distances, distances[::-1]]),
                 y=np.concatenate([largest, least[::-1]]),
                 fill="toself",
-                fillcolor=MASKED_GREY,
+                fillcolor=GRID,
                 line={"width": 0},
                 name=f"{name}: least to largest",
                 hoverinfo="skip",
@@ -151,6 +151,6 @@ def _colour(role: str, theme: Theme) -> str:
 
 
 def _lay_out(figure: go.Figure, theme: Theme, height: int) -> None:
-    figure.update_xaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True, tickformat=",")
-    figure.update_yaxes(zeroline=False, gridcolor=MASKED_GREY, automargin=True)
+    figure.update_xaxes(zeroline=False, gridcolor=GRID, automargin=True, tickformat=",")
+    figure.update_yaxes(zeroline=False, gridcolor=GRID, automargin=True)
     figure.update_layout(margin={"l": 10, "r": 10, "t": 30, "b": 10}, **curves_layout(theme, height))

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from viz_ui.look.colours import ROLES
-from viz_ui.look.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT, Theme
 
 
 def levels_figure(
@@ -60,7 +60,7 @@ def levels_figure(
     figure.update_xaxes(title={"text": "weight / largest of its row or block", "standoff": 6}, row=2, col=1)
     if few:
         figure.update_xaxes(ticks="outside", tickvals=levels, ticktext=[""] * len(levels), row=1, col=1)
-    figure.update_yaxes(rangemode="tozero", gridcolor=MASKED_GREY, nticks=4, zeroline=False, tickformat=",")
+    figure.update_yaxes(rangemode="tozero", gridcolor=GRID, nticks=4, zeroline=False, tickformat=",")
     figure.update_layout(
         height=height,
         bargap=0,

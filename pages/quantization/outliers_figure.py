@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
-from viz_ui.look.figures import CLEAR, MASKED_GREY, PAGE, TEXT, Theme
+from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT, Theme
 from viz_ui.look.text import counted
 
 
@@ -25,7 +25,7 @@ def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, heig
         )
     figure.add_hline(y=threshold, line={"color": TEXT[theme], "width": 1, "dash": "dash"})
     figure.update_xaxes(title="input column", range=[-1, len(largest)], showgrid=False, zeroline=False)
-    figure.update_yaxes(title="largest |x| in the prompt", rangemode="tozero", gridcolor=MASKED_GREY, nticks=5)
+    figure.update_yaxes(title="largest |x| in the prompt", rangemode="tozero", gridcolor=GRID, nticks=5)
     figure.update_layout(
         height=height,
         margin={"l": 50, "r": 6, "t": 24, "b": 44},

@@ -32,6 +32,9 @@ ROLES = {
     "stream": Role("#7A7A7A", "#5C6068", "#B4B8C0"),
 }
 
+# Masked cells, on a light page and on a dark one: a ground and the strokes over it, in greys that no scale has.
+MASKED = {"light": ("#DCDFE5", "#A8ADB9"), "dark": ("#23262E", "#4D525D")}
+
 # ColorBrewer RdBu of nine classes, blue below and red above: its ends stay clear of a dark page,
 # which the near-black ends of the eleven-class scale do not.
 _DIVERGING = (
@@ -52,11 +55,12 @@ def diverging_lut() -> np.ndarray:
     return _table(_DIVERGING)
 
 
-def role_css() -> str:
-    """CSS rules by a component's data-theme: `--query` for frames and fills, `--query-text`, and so on."""
-
+def colour_css() -> str:
+    """CSS rules by a component's data-theme: `--query` for frames and fills, `--query-text`, …, and the hatching."""
     light = [f"--{name}: {role.hue}; --{name}-text: {role.on_light};" for name, role in ROLES.items()]
     dark = [f"--{name}: {role.on_dark}; --{name}-text: {role.on_dark};" for name, role in ROLES.items()]
+    for rules, (ground, strokes) in zip((light, dark), MASKED.values(), strict=True):
+        rules.append(f"--hatch-ground: {ground}; --hatch-line: {strokes};")
     return f"[data-theme] {{ {' '.join(light)} }}\n[data-theme=dark] {{ {' '.join(dark)} }}\n"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.look.colours import diverging_lut, sequential_lut
+from viz_ui.look.colours import MASKED, diverging_lut, sequential_lut
 
 Scale = Literal["sequential", "diverging"]
 Theme = Literal["light", "dark"]
@@ -16,8 +16,7 @@ Theme = Literal["light", "dark"]
 PAGE = {"light": "#ffffff", "dark": "#0e1117"}  # Streamlit's own page backgrounds
 TEXT = {"light": "#31333f", "dark": "#fafafa"}
 CLEAR = "rgba(0,0,0,0)"
-# Half transparent, so that the same grey is seen on a light page and on a dark one.
-MASKED_GREY, MASKED_STROKES = "rgba(128,128,128,0.22)", "rgba(128,128,128,0.75)"
+GRID = "rgba(128,128,128,0.22)"  # half transparent, so that it is seen on a light page and on a dark one
 MOST_HATCHED_RUNS = 4000  # a mask more scattered than this is drawn grey without strokes, to stay quick
 
 PLOT_WIDTH, PLOT_HEIGHT, LARGEST_CELL = 620, 500, 48  # pixels
@@ -52,7 +51,8 @@ def matrix_figure(
     permitted = np.ones((rows, columns), bool) if allowed is None else np.broadcast_to(allowed, values.shape)
     figure = go.Figure(_heatmap(values, permitted, scale, low, high, row_axis, column_axis))
     if not permitted.all():
-        figure.add_traces([_masked_cells(permitted, row_axis, column_axis), *_hatch(~permitted)])
+        ground, strokes = MASKED[theme or "light"]
+        figure.add_traces([_masked_cells(permitted, row_axis, column_axis, ground), *_hatch(~permitted, strokes)])
 
     cell = min(PLOT_WIDTH / columns, PLOT_HEIGHT / rows, LARGEST_CELL)
     width, height = max(cell * columns, 200), max(cell * rows, 200)
@@ -75,7 +75,7 @@ def matrix_figure(
             template="none",
             font=font,
             hoverlabel={"bgcolor": PAGE[theme], "bordercolor": TEXT[theme], "font": font},
-            modebar={"bgcolor": CLEAR, "color": TEXT[theme], "activecolor": MASKED_STROKES},
+            modebar={"bgcolor": CLEAR, "color": TEXT[theme], "activecolor": MASKED[theme][1]},
         )
     return figure
 
@@ -105,7 +105,7 @@ def query_lines_figure(
         )
     figure.update_layout(
         xaxis=_axis("query", labels, 560) | {"tickangle": -90, "range": [-0.5, len(labels) - 0.5]},
-        yaxis={"title": {"text": escape(axis)}, "rangemode": "tozero", "zeroline": False, "gridcolor": MASKED_GREY},
+        yaxis={"title": {"text": escape(axis)}, "rangemode": "tozero", "zeroline": False, "gridcolor": GRID},
         margin={"l": 60, "r": 10, "t": 30, "b": 40 + _text_pixels(labels)},
         **curves_layout(theme, height),
     )
@@ -153,18 +153,18 @@ def _heatmap(
     )
 
 
-def _masked_cells(permitted: np.ndarray, row_axis: str, column_axis: str) -> go.Heatmap:
+def _masked_cells(permitted: np.ndarray, row_axis: str, column_axis: str, ground: str) -> go.Heatmap:
     """A layer of its own, so that a masked cell has neither the colour nor the hover of a number."""
     return go.Heatmap(
         z=np.where(permitted, np.nan, 0).astype(np.float32),
-        colorscale=[(0, MASKED_GREY), (1, MASKED_GREY)],
+        colorscale=[(0, ground), (1, ground)],
         showscale=False,
         hoverongaps=False,
         hovertemplate=_hover(row_axis, column_axis, "masked"),
     )
 
 
-def _hatch(masked: np.ndarray) -> list[go.Scatter]:
+def _hatch(masked: np.ndarray, strokes: str) -> list[go.Scatter]:
     """Strokes over the masked cells: one filled rectangle for each run of them in a row."""
     edges = np.diff(np.pad(masked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     row, start = np.nonzero(edges == 1)
@@ -180,7 +180,7 @@ def _hatch(masked: np.ndarray) -> list[go.Scatter]:
             line={"width": 0, "simplify": False},
             fill="toself",
             fillcolor=CLEAR,
-            fillpattern={"shape": "/", "fgcolor": MASKED_STROKES, "size": 7, "solidity": 0.2},
+            fillpattern={"shape": "/", "fgcolor": strokes, "size": 7, "solidity": 0.2},
             hoverinfo="skip",
             showlegend=False,
         )

@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 _SHOWN = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
@@ -66,19 +67,29 @@ def plain(text: str) -> str:
 
 
 def number(value: float, significant: int = 4) -> str:
-    """A number for reading: so many significant digits, a true minus sign, `×10ⁿ` where it is tiny or huge.
+    """A measured number with so many significant digits: 0.3312, −12.04, 35,330.
 
-    From 10,000 on with commas, as every count on a page.
+    `1.204×10⁻⁵` below 0.001 and from a million on. A 0 is exactly 0: what is only rounded to it shows its power of
+    ten. Components write by the same rule (`components/shared/numbers.js`), and tests/support/numbers.json has the
+    cases of both.
     """
+    value = float(value)
     if math.isnan(value):
         return "not a number"
     sign, size = "−" if value < 0 else "", abs(value)
     if size == 0 or math.isinf(size):
-        return f"{sign}{'∞' if size else 0}"
-    digits, power = f"{size:.{significant - 1}e}".split("e")
-    if -4 <= int(power) < 6:
-        return f"{sign}{size:{',' if size >= 9999.5 else ''}.{max(0, significant - 1 - int(power))}f}"
-    return f"{sign}{digits}×10{str(int(power)).translate(_SUPERSCRIPT)}"
+        return f"{sign}∞" if size else "0"
+    rounded = _rounded(size, significant)
+    power = rounded.adjusted()
+    if -3 <= power < 6:
+        return f"{sign}{rounded:,.{max(0, significant - 1 - power)}f}"
+    mantissa = f"{rounded.scaleb(-power):.{significant - 1}f}"
+    return f"{sign}{mantissa}×10{str(power).translate(_SUPERSCRIPT)}"
+
+
+def _rounded(size: float, significant: int) -> Decimal:
+    """To so many digits, halves away from 0 as in a browser; a format of Python's would send them to the even digit."""
+    return Context(prec=significant, rounding=ROUND_HALF_UP).create_decimal(Decimal(size))
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
@@ -87,11 +98,13 @@ def counted(count: int, noun: str, nouns: str = "") -> str:
 
 
 def size_words(count: int) -> str:
-    """Bytes in thousands: 498 MB."""
-    value, units = float(count), ["B", "kB", "MB", "GB", "TB", "PB"]
+    """Bytes to three digits, in thousands: 96 B, 12.3 kB, 498 MB."""
+    value, units = _rounded(count, 3), ["B", "kB", "MB", "GB", "TB", "PB"]
     while value >= 1000 and len(units) > 1:
         value, units = value / 1000, units[1:]
-    return f"{value:.3g} {units[0]}" if value < 100 else f"{value:.0f} {units[0]}"
+    whole, _, decimals = f"{value:,f}".partition(".")
+    decimals = decimals.rstrip("0")
+    return f"{whole}{'.' if decimals else ''}{decimals} {units[0]}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -3,35 +3,44 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { inOrder } from "../../../viz_ui/components/shared/shared.js";
+import { inOrder } from "../../../viz_ui/components/shared/mounting.js";
 
-const NEWEST = 3; // the call that stays; the others are taken back as Streamlit does it: some microtasks after they returned
+const NEWEST = 3; // the call that stays; Streamlit takes the others back some microtasks after they returned
 
+/** @typedef {import("../../../viz_ui/components/shared/mounting.js").Call<number>} Call */
+
+/**
+ * @param {number[]} rest
+ * @returns {number[][]}
+ */
 const orders = (rest) => rest.length < 2 ? [rest]
   : rest.flatMap((one) => orders(rest.filter((other) => other !== one)).map((order) => [one, ...order]));
+
 const pause = () => new Promise((go) => setTimeout(go, 20));
 
 for (const order of orders([0, 1, 2, 3])) {
   test(`calls that come as ${order}`, async () => {
-    const told = [], parentElement = { isConnected: true };
-    const mount = inOrder(({ data }) => {
-      told.push(data);
+    /** @type {(number | "ended")[]} */
+    const told = [];
+    const parentElement = /** @type {ShadowRoot} */ ({ isConnected: true });
+    const inTurn = inOrder((/** @type {Call} */ call) => {
+      told.push(call.data);
       return () => told.push("ended");
     });
+    const mount = (/** @type {number} */ data) => inTurn({ data, parentElement, setTriggerValue: () => {} });
     for (const data of order) {
-      const takeBack = mount({ data, parentElement });
+      const takeBack = mount(data);
       await null;
       if (data !== NEWEST) takeBack();
       await null;
     }
     assert.equal(told.filter((one) => one !== "ended").at(-1), NEWEST);
     await pause();
-    const unmount = mount({ data: NEWEST + 1, parentElement });
+    mount(NEWEST + 1);
     await pause();
-    mount({ data: NEWEST + 2, parentElement })();
+    mount(NEWEST + 2)();
     assert.equal(told.at(-1), NEWEST + 2); // nor is an older one drawn again later
-    unmount();
-    mount({ data: NEWEST + 3, parentElement });
+    mount(NEWEST + 3);
     assert.equal(told.at(-1), NEWEST + 3);
   });
 }

@@ -1,14 +1,18 @@
 """How tokens and numbers read: tables of cases, and what must hold for any text."""
 
 import html
+import json
 import unicodedata
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.properties import examples
-from viz_ui.look.text import labels, number, plain, shown
+from tests.support.sources import ROOT
+from viz_ui.look.text import counted, labels, number, plain, shown, size_words
 
 # Of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, version 15), and blank pictures.
 WITHOUT_PICTURE = [
@@ -163,34 +167,28 @@ def test_words_are_left_alone():
     assert plain("Once upon a time 123 ·é日") == "Once upon a time 123 ·é日"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (-0.0, "0"),
-        (1, "1.000"),
-        (-1.23456, "−1.235"),
-        (0.5, "0.5000"),
-        (12.3456, "12.35"),
-        (9.99996, "10.00"),
-        (9999.4, "9999"),
-        (9999.6, "10,000"),
-        (35333.2, "35,333"),
-        (99999.6, "100,000"),
-        (-123456.4, "−123,456"),
-        (999999.6, "1.000×10⁶"),
-        (0.0001, "0.0001000"),
-        (0.0000999996, "0.0001000"),
-        (0.000012346, "1.235×10⁻⁵"),
-        (-3e-10, "−3.000×10⁻¹⁰"),
-        (6.02214076e23, "6.022×10²³"),
-        (float("inf"), "∞"),
-        (-float("inf"), "−∞"),
-        (float("nan"), "not a number"),
-    ],
-)
-def test_numbers_as_they_read(value, text):
-    assert number(value) == text
+# tests/viz_ui/components/numbers.test.js reads the same cases: a hover and the sentence below it say the same.
+CASES = json.loads((ROOT / "tests/support/numbers.json").read_text())
+
+
+@pytest.mark.parametrize(("value", "digits", "text"), CASES["measured"])
+def test_numbers_as_they_read(value, digits, text):
+    assert number(float(value), digits) == text
+
+
+@pytest.mark.parametrize(("count", "noun", "text"), CASES["counted"])
+def test_counts_as_they_read(count, noun, text):
+    assert counted(count, noun) == text
+
+
+@pytest.mark.parametrize(("count", "text"), CASES["bytes"])
+def test_bytes_as_they_read(count, text):
+    assert size_words(count) == text
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, torch.tensor])
+def test_numbers_of_any_library_read_alike(kind):
+    assert number(kind(0.125), 2) == "0.13"
 
 
 @examples(300)

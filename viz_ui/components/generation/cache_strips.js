@@ -2,16 +2,38 @@
 // and the square picture that the rows of all passes add up to. Both are painted once for a run, and show of it
 // as many columns as the step has read.
 
-import { endNumber, paintCells } from "../shared/cells.js";
-import { clamp, element, formatNumber, setText } from "../shared/shared.js";
+import { paintCells } from "../shared/cells.js";
+import { element, place, setText } from "../shared/elements.js";
+import { clamp, labelStep, paintRamp, sizeCanvas } from "../shared/look.js";
+import { formatEnd, formatNumber } from "../shared/numbers.js";
 
 const NARROWEST = 4, WIDEST = 22; // pixels of a column; narrower ones scroll
 const STRIP_HEIGHT = 92, ROW_HEIGHT = 34, ORIGIN_HEIGHT = 20, LABEL_HEIGHT = 66, BAND_GAP = 7; // pixels
 const NARROWEST_WORDS = 52; // pixels that "prompt, 3" needs
 const SQUARE = 176; // pixels of the square picture, more only where a cell would fall under one
-const THINNED = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+/** @typedef {import("./generation.js").Generation} Generation */
+
+/**
+ * K, V or the new row A: its part of the stage, and the canvas in it (bars for A).
+ * @typedef {object} Band
+ * @property {HTMLElement} clip
+ * @property {HTMLElement} picture
+ * @property {HTMLElement} label
+ * @property {string} role
+ * @property {number} top
+ * @property {number} height
+ */
 
 export class CacheStrips {
+  cell = NARROWEST; // pixels of a column
+  feature = 1; // pixels of a number of K or V
+  planned = 0; // columns that there will be
+  /** @type {HTMLElement[]} */
+  names = [];
+  newest = element("div");
+
+  /** @param {Generation} host */
   constructor(host) {
     this.host = host;
     this.node = element("section", "strips");
@@ -21,13 +43,14 @@ export class CacheStrips {
     this.stage = element("div", "stage");
     this.origin = ["of-prompt", "generated"].map((name) => element("div", `origin ${name} small`));
     for (const node of this.origin) node.append(element("span"));
+    /** @type {Record<string, Band>} */
     this.bands = {};
     for (const [name, role] of [["A", "weights"], ["K", "key"], ["V", "value"]]) {
       const clip = element("div", `clip of-${name}`);
       const picture = clip.appendChild(element(name === "A" ? "div" : "canvas", "cells"));
       picture.setAttribute("role", "img");
       const label = this.gutter.appendChild(element("div", `band ${role}`, name));
-      this.bands[name] = { clip, picture, label, role };
+      this.bands[name] = { clip, picture, label, role, top: 0, height: 0 };
     }
     this.most = this.gutter.appendChild(element("div", "most small"));
     this.labels = element("div", "labels");
@@ -54,6 +77,7 @@ export class CacheStrips {
     const planned = head.running && !head.of_source ? head.prompt_length + head.asked - 1 : columns;
     this.cell = clamp(Math.floor((this.scroller.clientWidth - 2) / planned), NARROWEST, WIDEST);
     this.feature = Math.max(1, Math.round(STRIP_HEIGHT / width));
+    /** @type {Record<string, number>} */
     const heights = { A: ROW_HEIGHT, K: this.feature * width, V: this.feature * width };
     let top = ORIGIN_HEIGHT;
     for (const [name, band] of Object.entries(this.bands)) {
@@ -68,10 +92,14 @@ export class CacheStrips {
     this.stage.style.height = this.gutter.style.height = `${top + LABEL_HEIGHT}px`;
     this.stage.style.width = `${planned * this.cell + 2}px`;
     this.planned = planned;
-    [["K", keys, ends[0]], ["V", values, ends[1]]].forEach(([name, cells, high]) => {
-      const spec = { values: cells, rows: width, columns, low: -high, high, lut: luts.diverging };
-      drawCells(this.bands[name].picture, this.picture, spec, columns * this.cell, heights[name], root);
-    });
+    const [highestKey, highestValue] = ends;
+    for (const { name, cells, high } of [
+      { name: "K", cells: keys, high: highestKey }, { name: "V", cells: values, high: highestValue },
+    ]) {
+      const spec = { values: cells, mask: null, rows: width, columns, low: -high, high, lut: luts.diverging };
+      const canvas = /** @type {HTMLCanvasElement} */ (this.bands[name].picture);
+      drawCells(canvas, this.picture, spec, columns * this.cell, heights[name], root);
+    }
     setText(this.title, `The cache of ${head.head_name}`);
     this.nameTokens();
     this.showLegend();
@@ -79,7 +107,7 @@ export class CacheStrips {
 
   /** Labels under the columns, every n-th where columns are narrow. */
   nameTokens() {
-    const { keyLabels, columns } = this.host, step = THINNED.find((n) => n * this.cell >= 13) ?? columns;
+    const { keyLabels, columns } = this.host, step = labelStep(this.cell, columns);
     this.names = [];
     for (let place = 0; place < columns; place += step) this.names.push(this.name(keyLabels[place], place));
     this.newest = this.name("", 0);
@@ -87,9 +115,13 @@ export class CacheStrips {
     this.labels.replaceChildren(...this.names, this.newest);
   }
 
+  /**
+   * @param {string} text
+   * @param {number} place
+   */
   name(text, place) {
     const node = element("div", "token name", text);
-    node.dataset.place = place;
+    node.dataset.place = String(place);
     node.style.left = `${(place + 0.5) * this.cell - 8}px`;
     const { of_source: ofSource, prompt_length: prompt } = this.host.head;
     node.classList.toggle("of-prompt", ofSource || place < prompt);
@@ -98,8 +130,9 @@ export class CacheStrips {
 
   showLegend() {
     const { head: { ends, width }, luts } = this.host;
-    const [keys, values] = ends.map((high) => [-high, high, luts.diverging]);
-    this.legend.replaceChildren(scale("K", "key", ...keys), scale("V", "value", ...values));
+    const [keys, values] = ends;
+    this.legend.replaceChildren(scale("K", "key", -keys, keys, luts.diverging));
+    this.legend.append(scale("V", "value", -values, values, luts.diverging));
     this.legend.append(element("span", "", `${width} rows each (D)`), this.readMost);
   }
 
@@ -116,28 +149,38 @@ export class CacheStrips {
     this.leave();
   }
 
-  /** The columns of a source: all there from the first pass on. */
+  /**
+   * The columns of a source: all there from the first pass on.
+   * @param {number} seen
+   * @param {number} step
+   */
   showSource(seen, step) {
     const { K, V } = this.bands;
-    setText(this.origin[0].firstChild, `source, ${seen}, read once`);
+    setText(this.origin[0].children[0], `source, ${seen}, read once`);
     this.origin[0].style.width = `${seen * this.cell - 1}px`;
     this.origin[1].hidden = this.ahead.hidden = this.newest.hidden = true;
     this.fresh.hidden = step > 0;
     place(this.fresh, 0, K.top, seen * this.cell, V.top + V.height - K.top);
   }
 
+  /**
+   * @param {import("./generation.js").Step} now
+   * @param {import("./generation.js").Header} head
+   * @param {number} step
+   */
   showGrown(now, head, step) {
     const { cell } = this, prompt = head.prompt_length;
     this.fresh.hidden = false;
     const words = head.source.length ? `given, ${prompt}` : `prompt, ${prompt}`;
     this.origin[0].title = words;
-    setText(this.origin[0].firstChild, prompt * cell < NARROWEST_WORDS ? "" : words);
-    setText(this.origin[1].firstChild, `generated, ${step}`);
+    setText(this.origin[0].children[0], prompt * cell < NARROWEST_WORDS ? "" : words);
+    setText(this.origin[1].children[0], `generated, ${step}`);
     this.origin[0].style.width = `${prompt * cell - 1}px`;
     this.origin[1].style.left = `${prompt * cell + 1}px`;
     this.origin[1].style.width = `${step * cell - 1}px`;
     this.origin[1].hidden = step === 0;
-    const word = this.origin[1].firstChild, end = Math.max(this.planned * cell, this.scroller.clientWidth);
+    const word = /** @type {HTMLElement} */ (this.origin[1].children[0]);
+    const end = Math.max(this.planned * cell, this.scroller.clientWidth);
     word.style.marginLeft = `${Math.min(0, end - prompt * cell - 1 - word.offsetWidth)}px`; // or its end is cut off
     for (const node of this.names) {
       const place = Number(node.dataset.place), near = Math.abs(place - now.read + 1) * cell < 14;
@@ -171,6 +214,7 @@ export class CacheStrips {
     return this.host.rowOf(this.host.now.read - 1);
   }
 
+  /** @param {number} place */
   scrollTo(place) {
     const { scroller, cell } = this, x = (place + 1) * cell;
     if (x > scroller.scrollLeft + scroller.clientWidth || x < scroller.scrollLeft + 40) {
@@ -178,6 +222,7 @@ export class CacheStrips {
     }
   }
 
+  /** @param {PointerEvent} event */
   point(event) {
     const box = this.stage.getBoundingClientRect(), { now, head, columns, keyLabels } = this.host;
     const column = Math.floor((event.clientX - box.left) / this.cell), y = event.clientY - box.top;
@@ -208,6 +253,9 @@ export class CacheStrips {
 
 /** The picture of all weights: rows of earlier passes dim, the rows of this pass framed. */
 export class SavedPicture {
+  cell = 1; // pixels
+
+  /** @param {Generation} host */
   constructor(host) {
     this.host = host;
     this.node = element("section", "square");
@@ -266,6 +314,7 @@ export class SavedPicture {
     this.canvas.ariaLabel = `Weights of ${head.head_name}, ${now.read} queries by ${keys} keys. ${words}`;
   }
 
+  /** @param {PointerEvent} event */
   point(event) {
     const box = this.stage.getBoundingClientRect(), { now, head, keyLabels, tooltip } = this.host;
     const [i, j] = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor(at / this.cell));
@@ -280,29 +329,42 @@ export class SavedPicture {
   }
 }
 
-/** A colour bar with its name and its ends. */
+/**
+ * A colour bar with its name and its ends.
+ * @param {string} name
+ * @param {string} role
+ * @param {number} low
+ * @param {number} high
+ * @param {Uint32Array} lut
+ */
 function scale(name, role, low, high, lut) {
-  const node = element("span", "scale"), ramp = element("canvas", "ramp"), image = new ImageData(256, 1);
-  new Uint32Array(image.data.buffer).set(lut);
-  ramp.width = 256;
-  ramp.height = 1;
-  ramp.getContext("2d").putImageData(image, 0, 0);
-  node.append(element("b", role, name), endNumber(low), ramp, endNumber(high));
+  const node = element("span", "scale"), ramp = element("canvas", "ramp");
+  paintRamp(ramp, lut);
+  node.append(element("b", role, name), formatEnd(low), ramp, formatEnd(high));
   return node;
 }
 
-/** Give a canvas its size in CSS pixels and paint its cells: `values` as `rows` × `columns`. */
-function drawCells(canvas, picture, { rows, columns, ...spec }, width, height, root) {
-  const ratio = window.devicePixelRatio || 1;
+/**
+ * Give a canvas its size in CSS pixels and paint its cells: `values` as `rows` × `columns`.
+ * @param {HTMLCanvasElement} canvas
+ * @param {HTMLCanvasElement} picture
+ * @param {{ rows: number, columns: number, values: Float32Array, mask: Uint8Array | null, low: number, high: number,
+ *   lut: Uint32Array }} cells
+ * @param {number} width
+ * @param {number} height
+ * @param {HTMLElement} root
+ */
+function drawCells(canvas, picture, { rows, columns, ...cells }, width, height, root) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
+  sizeCanvas(canvas, width, height);
   Object.assign(canvas.dataset, { rows, columns });
-  const cells = { ...spec, factor: 1, rows: { labels: { length: rows } }, columns: { labels: { length: columns } } };
-  paintCells(canvas, picture, cells, root);
+  const matrix = { ...cells, factor: 1, role: "", rows: nameless(rows), columns: nameless(columns) };
+  paintCells(canvas, picture, matrix, root);
 }
 
-export function place(node, left, top, width, height) {
-  const [x, y, w, h] = [left, top, width, height].map((pixels) => `${pixels}px`);
-  Object.assign(node.style, { left: x, top: y, width: w, height: h });
-}
+/**
+ * An axis whose cells nobody names.
+ * @param {number} length
+ * @returns {import("../shared/cells.js").Axis}
+ */
+const nameless = (length) => ({ axis: "", labels: Array(length).fill(""), index: "" });

@@ -1,8 +1,8 @@
 // How the next token is drawn: a table with a column for each stage, a row for each likely token (a click takes it),
 // and the running sum on which chance falls.
 
-import { element, formatNumber, setText } from "../shared/shared.js";
-import { place } from "./cache_strips.js";
+import { button, element, focusedIn, setText } from "../shared/elements.js";
+import { formatCount, formatNumber } from "../shared/numbers.js";
 
 const STAGES = [
   "",
@@ -15,6 +15,7 @@ const STAGES = [
 ];
 
 export class Candidates {
+  /** @param {import("./generation.js").Generation} host */
   constructor(host) {
     this.host = host;
     this.node = element("section", "candidates");
@@ -28,9 +29,7 @@ export class Candidates {
     this.mark = element("div", "mark");
     this.verdict = element("div", "verdict small");
     this.words = element("span");
-    this.undo = element("button", "tool", "Undo this branch");
-    this.undo.type = "button";
-    this.undo.onclick = () => host.branch(null);
+    this.undo = button("tool", "Undo this branch", () => host.branch(null));
     this.verdict.append(this.words, this.undo);
     this.node.append(element("div", "title", "The next token"), this.head, this.left, this.held, this.rows);
     this.node.append(this.sum, this.verdict);
@@ -38,7 +37,13 @@ export class Candidates {
 
   show() {
     const { now, head } = this.host, { temperature, top_k, top_p, vocabulary } = head.sampling;
-    const off = (number, whole) => (number >= whole ? "off" : number), sum = formatNumber(now.held[2], 3);
+    /**
+     * @param {number} number
+     * @param {number} whole
+     */
+    const off = (number, whole) => (number >= whole ? "off" : number);
+    const sum = formatNumber(now.held[2], 3);
+    /** @type {[name: string, value?: string | number][]} */
     const names = now.greedy
       ? [["token"], ["logit"], [""], ["softmax"], ["largest"], [""], ["left"]]
       : [["token"], ["logit"], ["÷ T", temperature], ["softmax"], ["top-k", off(top_k, vocabulary)],
@@ -46,30 +51,34 @@ export class Candidates {
     this.head.replaceChildren(...names.map(([name, value], column) => {
       const node = element("span", "", name);
       node.title = STAGES[column];
-      if (value != null) node.append(element("small", "", String(value)));
+      if (value !== undefined) node.append(element("small", "", String(value)));
       return node;
     }));
-    const [all, byTopK, kept] = now.left.map((count) => count.toLocaleString("en"));
+    const [all, byTopK, kept] = now.left.map(formatCount);
     fill(this.left, ["tokens", all, now.greedy ? "" : all, all, byTopK, now.greedy ? "" : kept, kept]);
     const [, afterTopK, after] = now.held;
     const ofTopK = formatNumber(after / afterTopK, 3);
     fill(this.held, ["share kept", "", "", "1", formatNumber(afterTopK, 3), now.greedy ? "" : ofTopK, "1"]);
     this.held.title = "How much of the probability each stage keeps. Top-p counts its p from what top-k has kept.";
-    const focused = this.rows.contains(this.rows.getRootNode().activeElement);
+    const focused = this.rows.contains(focusedIn(this.rows));
     this.rows.replaceChildren(...now.candidates.map((candidate) => this.row(candidate)));
-    if (focused) this.rows.querySelector("[aria-pressed=true]").focus({ preventScroll: true });
+    const pressed = /** @type {HTMLElement | null} */ (this.rows.querySelector("[aria-pressed=true]"));
+    if (focused) pressed?.focus({ preventScroll: true });
     this.showSum();
     this.showVerdict();
   }
 
+  /** @param {import("./generation.js").Candidate} candidate */
   row(candidate) {
     const { now } = this.host, { token_id, label, logit, scaled, full, by_top_k, kept, probability } = candidate;
-    const row = element("button", "line candidate"), chosen = token_id === now.chosen;
-    row.type = "button";
-    row.value = token_id;
+    const chosen = token_id === now.chosen;
+    const row = button("line candidate", "", () => {
+      if (!chosen) this.host.branch(token_id);
+    });
+    row.value = String(token_id);
     const marks = [by_top_k ? "✓" : "cut", now.greedy || !by_top_k ? "" : kept ? "✓" : "cut"];
-    const number = scaled == null ? "" : formatNumber(scaled, 3);
-    fill(row, [label, formatNumber(logit, 4), number, formatNumber(full, 3), ...marks, kept ? formatNumber(probability, 3) : ""]);
+    const divided = scaled === null ? "" : formatNumber(scaled, 3), left = kept ? formatNumber(probability, 3) : "";
+    fill(row, [label, formatNumber(logit), divided, formatNumber(full, 3), ...marks, left]);
     row.children[0].className = "token";
     bar(row.children[3], full);
     bar(row.children[6], probability);
@@ -77,9 +86,8 @@ export class Candidates {
     row.classList.toggle("cut", !kept);
     row.ariaPressed = String(chosen);
     const fate = kept ? `${formatNumber(probability, 3)} after the cut` : "cut";
-    row.ariaLabel = `${label}, logit ${formatNumber(logit, 4)}, probability ${formatNumber(full, 3)}, ${fate}`;
+    row.ariaLabel = `${label}, logit ${formatNumber(logit)}, probability ${formatNumber(full, 3)}, ${fate}`;
     row.title = chosen ? "The token that comes next" : `Take ${label} instead; the text after it is then written again`;
-    row.onclick = () => !chosen && this.host.branch(token_id);
     return row;
   }
 
@@ -93,14 +101,14 @@ export class Candidates {
       const part = element("div", chosen ? "part chosen" : "part");
       if (chosen) start = now.span[0];
       else likeliest = Math.max(likeliest, start + candidate.probability);
-      place(part, 0, 0, 0, 0);
-      Object.assign(part.style, { left: percent(start), width: percent(candidate.probability), height: "" });
-      part.title = `${candidate.label}: from ${formatNumber(start, 3)} to ${formatNumber(start + candidate.probability, 3)}`;
-      start += candidate.probability;
+      Object.assign(part.style, { left: percent(start), width: percent(candidate.probability) });
+      const end = start + candidate.probability;
+      part.title = `${candidate.label}: from ${formatNumber(start, 3)} to ${formatNumber(end, 3)}`;
+      start = end;
       return part;
     });
     const others = now.left[2] - parts.length, room = 1 - likeliest > 0.2;
-    const rest = element("div", "others small", others && room ? `${others.toLocaleString("en")} more` : "");
+    const rest = element("div", "others small", others && room ? `${formatCount(others)} more` : "");
     rest.style.left = percent(likeliest);
     this.mark.style.left = percent(now.draw);
     this.sum.replaceChildren(rest, ...parts, this.mark);
@@ -117,17 +125,29 @@ export class Candidates {
       const took = now.chosen === now.drawn ? "and you took it too" : `but you took ${label}`;
       setText(this.words, `${drawn} “${now.drawn_label}”, ${took}.`);
     } else if (now.greedy) setText(this.words, `Greedy: ${label} has the largest logit.`);
-    else setText(this.words, `Seed ${head.sampling.seed} gives u = ${u}. It falls on ${label}, which reaches from ${from} to ${to}.`);
+    else {
+      const { seed } = head.sampling;
+      setText(this.words, `Seed ${seed} gives u = ${u}. It falls on ${label}, which reaches from ${from} to ${to}.`);
+    }
   }
 }
 
+/** @param {number} share */
 const percent = (share) => `${100 * share}%`;
 
+/**
+ * @param {HTMLElement} line
+ * @param {(string | number)[]} texts one a column
+ */
 function fill(line, texts) {
   line.replaceChildren(...texts.map((text) => element("span", "", String(text))));
 }
 
-/** A number with its probability as a bar behind it. */
+/**
+ * A number with its probability as a bar behind it.
+ * @param {Element} cell
+ * @param {number} share
+ */
 function bar(cell, share) {
   const node = element("i", "bar");
   node.style.width = percent(share);

@@ -1,6 +1,6 @@
 // The numbers of a step in three columns: what, with the cache, without it.
 
-import { element } from "../shared/shared.js";
+import { element } from "../shared/elements.js";
 
 export class StepNumbers {
   constructor() {
@@ -10,12 +10,14 @@ export class StepNumbers {
     for (const word of ["this step", "cache", "no cache"]) this.head.append(element("th", "", word));
   }
 
+  /** @param {[what: string, cached: string, uncached: string][]} lines */
   show(lines) {
     const rows = lines.map(([what, cached, uncached]) => {
       const row = element("tr");
-      row.append(element("td", "", what), element("td", "number", cached));
+      const number = element("td", "number", cached);
+      row.append(element("td", "", what), number);
       if (uncached) row.append(element("td", "number", uncached));
-      else row.lastChild.colSpan = 2; // said of both together
+      else number.colSpan = 2; // said of both together
       return row;
     });
     this.node.replaceChildren(this.head, ...rows);

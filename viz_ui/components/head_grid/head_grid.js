@@ -2,9 +2,13 @@
 // 20 ms in every frame of the page, of 270 heads. Built once for a number of layers and heads, then only repainted, so
 // that focus and scroll position outlive every run.
 
-import { applyTheme, clamp, element, fillHatched, living, onZoom, pixelTable, setText, Tooltip, unpack } from "../shared/shared.js";
+import { pixelTable, unpack } from "../shared/blob.js";
+import { button, buttonOf, element, focusedIn, penOf, setText, Tooltip } from "../shared/elements.js";
+import { applyTheme, clamp, fillHatched, pixelRatio } from "../shared/look.js";
+import { living, onZoom } from "../shared/mounting.js";
 
 const ANSWER_MS = 4000; // a choice that Python has not confirmed by then is taken back
+/** @type {Record<string, [down: number, right: number]>} */
 const MOVES = {
   ArrowLeft: [0, -1],
   ArrowRight: [0, 1],
@@ -14,7 +18,54 @@ const MOVES = {
   End: [0, Infinity],
 };
 
+/**
+ * What head_grid.py tells in its header.
+ * @typedef {object} Header
+ * @property {number} layers
+ * @property {number} heads
+ * @property {number[] | null} keyHeads of each head, whose keys and values it reads; null: its own
+ * @property {string[]} notes one a head
+ * @property {number} rows of a thumbnail
+ * @property {number} columns
+ * @property {boolean} maskForEach whether each head has a mask of its own
+ * @property {number} maskBytes
+ * @property {number} layer
+ * @property {number} head
+ * @property {number} answered
+ */
+
 class HeadGrid {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {string | undefined} */
+  shape; // what the buttons were made for
+  layers = 0;
+  heads = 0;
+  /** @type {number[] | null} */
+  keyHeads = null;
+  rows = 0; // of a thumbnail
+  columns = 0;
+  hatched = false;
+  /** @type {string[]} */
+  notes = [];
+  /** @type {HTMLButtonElement[]} */
+  buttons = [];
+  corner = element("div", "corner", "head");
+  /** @type {HTMLElement[]} */
+  headNames = [];
+  /** @type {HTMLElement[]} */
+  layerNames = [];
+  told = 0; // the head that Python has chosen
+  /** @type {number | undefined} */
+  chosen;
+  /** @type {number | undefined} */
+  pending; // a choice that Python has not confirmed
+  /** @type {number | undefined} */
+  picks; // that were told
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
     this.scroller = root.appendChild(element("div", "scroller"));
@@ -23,16 +74,26 @@ class HeadGrid {
     this.tooltip = new Tooltip(root);
     this.pictures = element("canvas", "pictures");
     this.sheet = element("canvas"); // one pixel a cell, the heads as they stand in the grid
-    const button = (event) => event.target.closest("button");
-    root.onclick = (event) => button(event) && this.pick(+button(event).value);
-    root.onkeydown = (event) => button(event) && this.move(event, +button(event).value);
-    root.onpointermove = (event) => this.point(button(event), event);
+    root.onclick = (event) => {
+      const pressed = buttonOf(event);
+      if (pressed) this.pick(Number(pressed.value));
+    };
+    root.onkeydown = (event) => {
+      const from = buttonOf(event);
+      if (from) this.move(event, Number(from.value));
+    };
+    root.onpointermove = (event) => this.point(buttonOf(event), event);
     root.onpointerleave = () => this.tooltip.hide();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.scroller);
     this.endZoom = onZoom(() => this.resized());
   }
 
+  /**
+   * @param {number} layer
+   * @param {number} head
+   * @param {number} pick its number
+   */
   tell(layer, head, pick) {
     this.send("pick", [layer, head, pick]);
   }
@@ -42,8 +103,11 @@ class HeadGrid {
     this.endZoom();
   }
 
+  /** @param {Uint8Array} data */
   receive(data) {
-    const { head: header, bytes } = unpack(data);
+    const { head, bytes } = unpack(data);
+    /** @type {Header} */
+    const header = head;
     applyTheme(this.root);
     const hadFocus = this.hasFocus();
     const shape = [header.layers, header.heads, header.keyHeads].join();
@@ -60,40 +124,37 @@ class HeadGrid {
     this.choose(this.pending ?? this.told, hadFocus);
   }
 
+  /** @param {Header} header */
   build({ layers, heads, keyHeads }) {
     Object.assign(this, { layers, heads, keyHeads, chosen: undefined, pending: undefined });
     const grid = element("div", "heads");
-    grid.style.setProperty("--layers", layers);
-    grid.style.setProperty("--heads", heads);
-    this.corner = element("div", "corner", "head");
+    grid.style.setProperty("--layers", String(layers));
+    grid.style.setProperty("--heads", String(heads));
     this.headNames = Array.from({ length: heads }, (_, head) => element("div", "head-name", String(head)));
-    this.layerNames = Array.from({ length: layers }, (_, layer) =>
-      element("div", "layer-name", `layer ${layer}`),
-    );
+    this.layerNames = Array.from({ length: layers }, (_, layer) => element("div", "layer-name", `layer ${layer}`));
     this.buttons = Array.from({ length: layers * heads }, (_, index) => {
-      const button = element("button");
-      button.type = "button";
-      button.value = index;
-      button.tabIndex = -1;
-      button.ariaPressed = "false";
-      return button;
+      const node = button("");
+      node.value = String(index);
+      node.tabIndex = -1;
+      node.ariaPressed = "false";
+      return node;
     });
     for (const name of [this.corner, ...this.headNames, ...this.layerNames]) name.ariaHidden = "true";
     grid.append(this.pictures, ...this.brackets(), this.corner, ...this.headNames);
     grid.classList.toggle("grouped", Boolean(keyHeads));
     this.layerNames.forEach((name, layer) =>
-      grid.append(name, ...this.buttons.slice(layer * heads, (layer + 1) * heads)),
-    );
+      grid.append(name, ...this.buttons.slice(layer * heads, (layer + 1) * heads)));
     this.scroller.replaceChildren(grid);
     this.root.ariaLabel = `Choose one of ${layers} × ${heads} heads; arrow keys move`;
   }
 
   /** Over the heads that read the same keys and values, a bracket with the number of what they read. */
   brackets() {
-    if (!this.keyHeads) return [];
-    const names = [...new Set(this.keyHeads)].map((keyHead) => {
+    const { keyHeads } = this;
+    if (!keyHeads) return [];
+    const names = [...new Set(keyHeads)].map((keyHead) => {
       const name = element("div", "key-head", `K,V ${keyHead}`);
-      name.style.gridColumn = `span ${this.keyHeads.filter((other) => other === keyHead).length}`;
+      name.style.gridColumn = `span ${keyHeads.filter((other) => other === keyHead).length}`;
       return name;
     });
     const rest = [element("div", "key-head-corner"), ...names];
@@ -101,7 +162,10 @@ class HeadGrid {
     return rest;
   }
 
-  /** With whom a head shares its keys and values; "" where it has its own. */
+  /**
+   * With whom a head shares its keys and values; "" where it has its own.
+   * @param {number} index
+   */
   sharing(index) {
     if (!this.keyHeads) return "";
     const head = index % this.heads, keyHead = this.keyHeads[head];
@@ -110,6 +174,7 @@ class HeadGrid {
     return `shares key/value head ${keyHead} with head${others.length > 1 ? "s" : ""} ${others.join(", ")}`;
   }
 
+  /** @param {string[]} notes */
   name(notes) {
     this.notes = notes;
     this.buttons.forEach((button, index) => {
@@ -119,11 +184,18 @@ class HeadGrid {
     });
   }
 
+  /** @param {number} index */
   place(index) {
     return `layer ${Math.floor(index / this.heads)}, head ${index % this.heads}`;
   }
 
-  /** The sheet. Masked cells stay clear: the hatching behind it shows through. */
+  /**
+   * The sheet. Masked cells stay clear: the hatching behind it shows through.
+   * @param {Header} header
+   * @param {Uint32Array} table
+   * @param {Uint8Array} steps of all cells
+   * @param {Uint8Array} masked bits
+   */
   paint({ rows, columns, maskForEach }, table, steps, masked) {
     const image = new ImageData(this.heads * columns, this.layers * rows), pixels = new Uint32Array(image.data.buffer);
     for (let row = 0, at = 0; row < this.layers * rows; row++) {
@@ -140,14 +212,19 @@ class HeadGrid {
     Object.assign(this, { rows, columns, hatched: masked.length > 0 });
     this.sheet.width = image.width;
     this.sheet.height = image.height;
-    this.sheet.getContext("2d").putImageData(image, 0, 0);
+    penOf(this.sheet).putImageData(image, 0, 0);
   }
 
   /** The sheet cut up, each head's part enlarged below its button. */
   draw() {
-    const ratio = devicePixelRatio, grid = this.pictures.parentNode, pen = this.pictures.getContext("2d");
+    const ratio = pixelRatio(), grid = this.pictures.parentElement, pen = penOf(this.pictures);
+    if (!grid) return;
     const side = Math.round(this.buttons[0].offsetWidth * ratio);
     const origin = grid.getBoundingClientRect(); // offsetTop would be a whole number, which no button's place need be
+    /**
+     * @param {HTMLElement} button
+     * @param {"left" | "top"} edge
+     */
     const place = (button, edge) => Math.round((button.getBoundingClientRect()[edge] - origin[edge]) * ratio);
     const lefts = this.buttons.slice(0, this.heads).map((button) => place(button, "left"));
     const tops = this.layerNames.map((_, layer) => place(this.buttons[layer * this.heads], "top"));
@@ -168,20 +245,26 @@ class HeadGrid {
     }));
   }
 
+  /**
+   * @param {number} index
+   * @param {boolean} withFocus
+   */
   choose(index, withFocus) {
-    const button = this.buttons[index];
     if (this.chosen !== index) {
-      const before = this.buttons[this.chosen];
-      if (before) this.mark(this.chosen, false);
+      if (this.chosen !== undefined) this.mark(this.chosen, false);
       this.chosen = index;
       this.mark(index, true);
       this.keepInView();
     }
-    if (withFocus) button.focus({ preventScroll: true });
+    if (withFocus) this.buttons[index].focus({ preventScroll: true });
     const words = [`Chosen: ${this.place(index)}`, this.sharing(index), this.notes[index]];
     setText(this.caption, words.filter(Boolean).join(" · "));
   }
 
+  /**
+   * @param {number} index
+   * @param {boolean} chosen
+   */
   mark(index, chosen) {
     const button = this.buttons[index];
     button.ariaPressed = String(chosen);
@@ -190,7 +273,10 @@ class HeadGrid {
     this.headNames[index % this.heads].classList.toggle("chosen", chosen);
   }
 
-  /** Show the choice at once, tell Python, and do not let answers to earlier choices turn it back. */
+  /**
+   * Show the choice at once, tell Python, and do not let answers to earlier choices turn it back.
+   * @param {number} index
+   */
   pick(index) {
     const news = index !== this.chosen;
     this.choose(index, true);
@@ -201,10 +287,14 @@ class HeadGrid {
       this.pending = undefined;
       this.choose(this.told, this.hasFocus());
     }, ANSWER_MS);
-    this.picks += 1;
+    this.picks = (this.picks ?? 0) + 1;
     this.tell(Math.floor(index / this.heads), index % this.heads, this.picks);
   }
 
+  /**
+   * @param {KeyboardEvent} event
+   * @param {number} from
+   */
   move(event, from) {
     if (!MOVES[event.key] || event.altKey || event.metaKey) return;
     event.preventDefault();
@@ -216,14 +306,18 @@ class HeadGrid {
     this.pick(layer * this.heads + head);
   }
 
+  /**
+   * @param {HTMLButtonElement | null} button
+   * @param {PointerEvent} event
+   */
   point(button, { clientX, clientY }) {
     if (!button) return this.tooltip.hide();
-    const words = [this.sharing(+button.value), this.notes[button.value]].filter(Boolean);
-    this.tooltip.show([[this.place(+button.value), "number"], ...words.map((line) => [line, ""])], clientX, clientY);
+    const index = Number(button.value), words = [this.sharing(index), this.notes[index]].filter(Boolean);
+    this.tooltip.show([[this.place(index), "number"], ...words.map((line) => [line, ""])], clientX, clientY);
   }
 
   resized() {
-    if (!this.scroller.clientWidth || !this.buttons) return; // in a closed tab, or before the first data
+    if (!this.scroller.clientWidth || !this.buttons.length) return; // in a closed tab, or before the first data
     this.draw();
     this.keepInView();
   }
@@ -243,7 +337,7 @@ class HeadGrid {
   }
 
   hasFocus() {
-    const active = this.root.getRootNode().activeElement;
+    const active = focusedIn(this.root);
     return active !== null && this.scroller.contains(active);
   }
 }

@@ -1,23 +1,48 @@
 // The mask to draw on: tools, labels that toggle whole rows and columns, and cells. One canvas pixel a cell, enlarged
 // by the style sheet; a closed cell is a clear pixel, through which the hatching behind it shows.
 
-import { applyTheme, clamp, element, living, sameList, setText, spreadBits, unpack } from "../shared/shared.js";
+import { spreadBits, unpack } from "../shared/blob.js";
+import { button, element, nameIt, penOf, place, setText } from "../shared/elements.js";
+import { applyTheme, clamp, labelStep, sameList } from "../shared/look.js";
+import { living } from "../shared/mounting.js";
 import { MaskBits } from "./mask_bits.js";
 
 const CELL_SIZES = [2, 3, 4, 6, 9, 12, 16, 22, 30, 38]; // pixels
 const SMALLEST_HIT = 9; // smaller cells are hard to hit, so a long prompt starts at this and scrolls
-const LABEL_STEPS = [1, 2, 5, 10, 20, 50, 100];
+/** @type {Record<string, (row: number, column: number) => boolean>} */
 const STARTS = {
   causal: (row, column) => column <= row,
   bidirectional: () => true,
   none: () => false,
 };
 
+/** @typedef {import("./mask_bits.js").Cell} Cell */
+
 class MaskEditor {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {MaskBits} */
+  bits;
+  /** @type {Cell} */
+  cursor = { row: 0, column: 0 }; // the keyboard's; -1 is a label
+  /** @type {number | undefined} */
+  size; // pixels of a cell
+  /** @type {{ rows: string[], columns: string[] }} */
+  names;
+  /** @type {string[] | undefined} */
+  labels; // of both sides
+  /** @type {number | undefined} */
+  stroke; // strokes that were told
+  /** @type {number | null} */
+  painted = null; // what the pointer paints; null where it is up
+  /** @type {number[]} */
+  open = []; // red, green, blue of an open cell
+  /** @type {Record<string, HTMLButtonElement>} */
+  buttons = {};
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    this.cursor = { row: 0, column: 0 };
-    this.buttons = {};
     this.canvas = element("canvas");
     this.focus = element("div", "cursor");
     this.cells = element("div", "cells hatched");
@@ -47,26 +72,32 @@ class MaskEditor {
 
   makeTools() {
     const tools = element("div", "tools");
+    /**
+     * @param {string} text
+     * @param {string} name
+     * @param {() => void} act
+     */
     const add = (text, name, act) => {
-      const button = element("button", "tool", text);
-      button.type = "button";
-      button.ariaLabel = button.title = name;
-      button.onclick = act;
-      this.buttons[text] = button;
-      tools.append(button);
+      const node = (this.buttons[text] = button("tool", text, act));
+      nameIt(node, name);
+      tools.append(node);
     };
     tools.append(element("span", "small", "Start from"));
     for (const [name, open] of Object.entries(STARTS)) {
       add(name, `Start from ${name}`, () => this.change(() => this.bits.fill(open)));
     }
     add("invert", "Invert every cell", () => this.change(() => this.bits.fill((row, column, now) => !now)));
-    add("undo", "Undo (Ctrl+Z)", () => this.bits.undo() && this.changed());
-    add("redo", "Redo (Ctrl+Y)", () => this.bits.redo() && this.changed());
+    add("undo", "Undo (Ctrl+Z)", () => this.changed(this.bits.undo()));
+    add("redo", "Redo (Ctrl+Y)", () => this.changed(this.bits.redo()));
     add("−", "Smaller cells", () => this.zoom(-1));
     add("+", "Larger cells", () => this.zoom(1));
     return tools;
   }
 
+  /**
+   * @param {string} cells
+   * @param {number} stroke its number
+   */
   tell(cells, stroke) {
     this.send("draw", [cells, stroke]);
   }
@@ -75,19 +106,21 @@ class MaskEditor {
     this.observer.disconnect();
   }
 
+  /** @param {Uint8Array} data */
   receive(data) {
     const { head, bytes } = unpack(data);
     applyTheme(this.root);
     const rows = head.rows.length, columns = head.columns.length, count = rows * columns;
     const cells = spreadBits(bytes(Math.ceil(count / 8)), count);
-    this.stroke ??= head.answered;
+    const stroke = this.stroke ?? head.answered;
+    this.stroke = stroke;
     const other = rows !== this.bits?.rows || columns !== this.bits?.columns;
     if (other) {
       this.bits = new MaskBits(rows, columns, cells);
       this.size = undefined;
-      this.stroke = Math.max(this.stroke, head.answered);
+      this.stroke = Math.max(stroke, head.answered);
       this.cursor = { row: head.cursor[0], column: head.cursor[1] };
-    } else if (head.answered >= this.stroke) { // an answer to an earlier stroke takes nothing back
+    } else if (head.answered >= stroke) { // an answer to an earlier stroke takes nothing back
       this.bits.cells = cells;
     }
     this.open = head.open.match(/\d+/g).map(Number);
@@ -107,21 +140,27 @@ class MaskEditor {
     const width = this.root.clientWidth, { rows, columns } = this.bits ?? {};
     if (!width || !rows) return;
     const room = (width - 104) / columns;
-    this.size ??= Math.max(SMALLEST_HIT, CELL_SIZES.findLast((size) => size <= Math.min(room, 30)) ?? 0);
-    this.root.style.setProperty("--cell", `${this.size}px`);
-    this.root.style.setProperty("--wide", `${this.size * columns}px`);
-    this.root.style.setProperty("--high", `${this.size * rows}px`);
-    this.root.classList.toggle("fine", this.size < 6);
-    const step = LABEL_STEPS.find((n) => n * this.size >= 13) ?? Math.max(rows, columns);
-    for (const axis of ["rows", "columns"]) {
-      this[axis].replaceChildren(...this.names[axis].flatMap((text, i) => (i % step ? [] : [this.label(text, i)])));
-    }
+    const size = this.size ?? Math.max(SMALLEST_HIT, CELL_SIZES.findLast((one) => one <= Math.min(room, 30)) ?? 0);
+    this.size = size;
+    this.root.style.setProperty("--cell", `${size}px`);
+    this.root.style.setProperty("--wide", `${size * columns}px`);
+    this.root.style.setProperty("--high", `${size * rows}px`);
+    this.root.classList.toggle("fine", size < 6);
+    const step = labelStep(size, Math.max(rows, columns));
+    /** @param {string[]} names */
+    const labels = (names) => names.flatMap((text, i) => (i % step ? [] : [this.label(text, (i + 0.5) * size)]));
+    this.rows.replaceChildren(...labels(this.names.rows));
+    this.columns.replaceChildren(...labels(this.names.columns));
     this.place();
   }
 
-  label(text, i) {
+  /**
+   * @param {string} text
+   * @param {number} at pixels
+   */
+  label(text, at) {
     const node = element("div", "label token", text);
-    node.style.setProperty("--at", `${(i + 0.5) * this.size}px`);
+    node.style.setProperty("--at", `${at}px`);
     return node;
   }
 
@@ -130,8 +169,8 @@ class MaskEditor {
     cells.forEach((open, i) => { if (open) image.data.set([...this.open, 255], 4 * i); });
     this.canvas.width = columns;
     this.canvas.height = rows;
-    this.canvas.getContext("2d").putImageData(image, 0, 0);
-    this.canvas.dataset.open = this.bits.count();
+    penOf(this.canvas).putImageData(image, 0, 0);
+    this.canvas.dataset.open = String(this.bits.count());
     this.buttons.undo.disabled = !this.bits.past.length;
     this.buttons.redo.disabled = !this.bits.future.length;
     this.place();
@@ -141,12 +180,11 @@ class MaskEditor {
   place() {
     const { row, column } = this.cursor, { rows, columns } = this.bits ?? {}, size = this.size;
     if (!size) return;
-    Object.assign(this.focus.style, {
-      left: `${Math.max(column, 0) * size}px`, width: `${column < 0 ? columns * size : size}px`,
-      top: `${Math.max(row, 0) * size}px`, height: `${row < 0 ? rows * size : size}px`,
-    });
+    const width = column < 0 ? columns * size : size, height = row < 0 ? rows * size : size;
+    place(this.focus, Math.max(column, 0) * size, Math.max(row, 0) * size, width, height);
   }
 
+  /** @param {Cell} cell */
   say({ row, column }) {
     const { rows, columns } = this.names, open = this.bits.get(row, column) ? "open" : "closed (−∞)";
     const text = row < 0 ? `all queries, key ${columns[column]}`
@@ -167,14 +205,20 @@ class MaskEditor {
     this.root.onkeydown = (event) => this.history(event);
   }
 
+  /**
+   * The cell below the pointer.
+   * @param {MouseEvent} event
+   * @returns {Cell}
+   */
   at(event) {
-    const box = this.cells.getBoundingClientRect(), { rows, columns } = this.bits;
+    const box = this.cells.getBoundingClientRect(), { rows, columns } = this.bits, size = this.size ?? SMALLEST_HIT;
     return {
-      row: clamp(Math.floor((event.clientY - box.top) / this.size), 0, rows - 1),
-      column: clamp(Math.floor((event.clientX - box.left) / this.size), 0, columns - 1),
+      row: clamp(Math.floor((event.clientY - box.top) / size), 0, rows - 1),
+      column: clamp(Math.floor((event.clientX - box.left) / size), 0, columns - 1),
     };
   }
 
+  /** @param {PointerEvent} event */
   press(event) {
     if (event.button !== 0) return;
     this.cells.setPointerCapture(event.pointerId);
@@ -185,9 +229,10 @@ class MaskEditor {
     this.drag(event);
   }
 
+  /** @param {PointerEvent} event */
   drag(event) {
     const cell = this.at(event);
-    if (this.painted != null) {
+    if (this.painted !== null) {
       this.bits.setLine(this.cursor, cell, this.painted);
       this.cursor = cell;
       this.paint();
@@ -196,40 +241,47 @@ class MaskEditor {
   }
 
   release() {
-    if (this.painted == null) return;
+    if (this.painted === null) return;
     this.painted = null;
     this.changed();
   }
 
+  /** @param {() => void} act */
   change(act) {
     this.bits.remember();
     act();
     this.changed();
   }
 
-  changed() {
+  /** @param {boolean} [really] */
+  changed(really = true) {
+    if (!really) return;
     this.paint();
-    this.stroke += 1;
+    this.stroke = (this.stroke ?? 0) + 1;
     this.tell(this.bits.packed(), this.stroke);
   }
 
+  /** @param {KeyboardEvent} event */
   history(event) {
     const letter = event.key.toLowerCase();
     if (!(event.ctrlKey || event.metaKey) || !["z", "y"].includes(letter)) return;
     event.preventDefault();
     event.stopPropagation();
-    if (letter === "z" && !event.shiftKey ? this.bits.undo() : this.bits.redo()) this.changed();
+    this.changed(letter === "z" && !event.shiftKey ? this.bits.undo() : this.bits.redo());
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     if (event.ctrlKey && event.key.length === 1) return; // undo and redo are the root's
     const { row, column } = this.cursor, { rows, columns } = this.bits;
-    const moved = {
+    /** @type {Record<string, [row: number, column: number]>} */
+    const places = {
       ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
       ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
       Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? rows - 1 : row, columns - 1],
       PageUp: [row - 10, column], PageDown: [row + 10, column],
-    }[event.key];
+    };
+    const moved = places[event.key];
     if (moved) this.moveTo(moved[0], moved[1], event.shiftKey);
     else if (event.key === " " || event.key === "Enter") this.toggle();
     else return;
@@ -237,9 +289,14 @@ class MaskEditor {
     event.stopPropagation();
   }
 
+  /**
+   * @param {number} row
+   * @param {number} column
+   * @param {boolean} painting
+   */
   moveTo(row, column, painting) {
     const { rows, columns } = this.bits, from = this.cursor;
-    const lowest = (other) => (painting || other < 0 ? 0 : -1); // there is no label of labels
+    const lowest = (/** @type {number} */ other) => (painting || other < 0 ? 0 : -1); // there is no label of labels
     this.cursor = { row: clamp(row, lowest(column), rows - 1), column: clamp(column, lowest(row), columns - 1) };
     if (painting && from.row >= 0 && from.column >= 0) {
       this.change(() => this.bits.setLine(from, this.cursor, this.bits.get(from.row, from.column)));
@@ -261,14 +318,15 @@ class MaskEditor {
 
   /** Scrolls the sheet only, never the page. */
   keepInView() {
-    const view = this.scroller, { size } = this, { row, column } = this.cursor;
+    const view = this.scroller, size = this.size ?? SMALLEST_HIT, { row, column } = this.cursor;
     const room = { x: view.clientWidth - this.cells.offsetLeft, y: view.clientHeight - this.cells.offsetTop };
     view.scrollLeft = clamp(view.scrollLeft, (column + 2) * size - room.x, Math.max(0, (column - 1) * size));
     view.scrollTop = clamp(view.scrollTop, (row + 2) * size - room.y, Math.max(0, (row - 1) * size));
   }
 
+  /** @param {number} by how many sizes */
   zoom(by) {
-    const at = CELL_SIZES.findLastIndex((size) => size <= this.size);
+    const now = this.size ?? SMALLEST_HIT, at = CELL_SIZES.findLastIndex((size) => size <= now);
     this.size = CELL_SIZES[clamp(at + by, 0, CELL_SIZES.length - 1)];
     this.layout();
     this.keepInView();

@@ -1,11 +1,23 @@
-// The table of models. A row is made anew only where it changed, so that the keyboard's place on another one is not lost.
+// The table of models. A row is made anew only where it changed, so that the keyboard keeps its place on another one.
 
-import { applyTheme, element, living, unpack } from "../shared/shared.js";
+import { unpack } from "../shared/blob.js";
+import { button, element } from "../shared/elements.js";
+import { applyTheme } from "../shared/look.js";
+import { living } from "../shared/mounting.js";
+
+/** @typedef {{ name: string, words: string, primary: boolean, done: boolean, sure: string }} Act what can be done */
+/** @typedef {{ name: string, state: string, about: string, chosen: boolean, cells: string[], acts: Act[] }} Row */
+/** @typedef {[head: string, meaning: string]} Column */
 
 class ModelTable {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {Map<string, { node: HTMLTableSectionElement, made: string }>} */
+  rows = new Map(); // by the model's name, and of what they were made
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    this.rows = new Map(); // name -> {node, made}
     this.table = element("table");
     this.head = element("thead");
     this.table.append(this.head);
@@ -14,6 +26,10 @@ class ModelTable {
     this.observer.observe(root);
   }
 
+  /**
+   * @param {string} act
+   * @param {string} name
+   */
   tell(act, name) {
     this.send("act", [act, name]);
   }
@@ -22,15 +38,18 @@ class ModelTable {
     this.observer.disconnect();
   }
 
+  /** @param {Uint8Array} data */
   receive(data) {
     applyTheme(this.root);
+    /** @type {{ columns: Column[], rows: Row[] }} */
     const { columns, rows } = unpack(data).head;
     if (!this.head.childElementCount) this.head.append(this.makeHead(columns));
+    /** @type {typeof this.rows} */
     const left = new Map();
     rows.forEach((row, place) => {
       const made = JSON.stringify(row);
       let kept = this.rows.get(row.name);
-      if (kept?.made !== made) {
+      if (!kept || kept.made !== made) {
         kept?.node.remove();
         kept = { node: this.makeRow(row, columns), made };
       }
@@ -42,6 +61,7 @@ class ModelTable {
     this.rows = left;
   }
 
+  /** @param {Column[]} columns */
   makeHead(columns) {
     const row = element("tr");
     for (const [head, meaning] of [["Model", ""], ["State", ""], ...columns]) {
@@ -53,7 +73,11 @@ class ModelTable {
     return row;
   }
 
-  /** The cells of a model, and below them, over the whole width, what is said of it. */
+  /**
+   * The cells of a model, and below them, over the whole width, what is said of it.
+   * @param {Row} row
+   * @param {Column[]} columns
+   */
   makeRow(row, columns) {
     const node = element("tbody", row.chosen ? "chosen" : ""), line = element("tr"), below = element("tr");
     if (row.chosen) node.ariaCurrent = "true";
@@ -79,26 +103,28 @@ class ModelTable {
     return node;
   }
 
+  /**
+   * @param {Act} act
+   * @param {string} name
+   */
   makeButton(act, name) {
-    const button = element("button", act.primary ? "tool primary" : "tool", act.words);
-    button.type = "button";
-    button.ariaLabel = `${act.words}: ${name}`;
-    button.disabled = act.done;
-    button.onclick = () => {
-      if (act.sure && !button.classList.contains("sure")) {
-        button.classList.add("sure");
-        button.textContent = act.sure;
-        button.ariaLabel = `${act.sure} ${name}`;
+    const node = button(act.primary ? "tool primary" : "tool", act.words, () => {
+      if (act.sure && !node.classList.contains("sure")) {
+        node.classList.add("sure");
+        node.textContent = act.sure;
+        node.ariaLabel = `${act.sure} ${name}`;
         return;
       }
       this.tell(act.name, name);
+    });
+    node.ariaLabel = `${act.words}: ${name}`;
+    node.disabled = act.done;
+    node.onblur = () => {
+      node.classList.remove("sure");
+      node.textContent = act.words;
+      node.ariaLabel = `${act.words}: ${name}`;
     };
-    button.onblur = () => {
-      button.classList.remove("sure");
-      button.textContent = act.words;
-      button.ariaLabel = `${act.words}: ${name}`;
-    };
-    return button;
+    return node;
   }
 }
 

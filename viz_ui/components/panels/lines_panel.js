@@ -1,6 +1,8 @@
 // Who reads whom: queries on the left, keys on the right, and a line for each weight between them.
 
-import { clamp, element, formatNumber, setText } from "../shared/shared.js";
+import { element, penOf, setText } from "../shared/elements.js";
+import { clamp, pixelRatio, sizeCanvas } from "../shared/look.js";
+import { formatNumber } from "../shared/numbers.js";
 import { scrollToShow, TokenList } from "./token_list.js";
 
 const FAINTEST_LINE = 0.01; // share of the colour scale, at rest; of a token pointed at, every permitted line is drawn
@@ -8,9 +10,29 @@ const MOST_INK = 0.6; // of the window's height that all lines together cover wh
 const OPACITIES = 24; // lines of nearly the same weight are stroked together
 const SIGNS = { positive: "#D6604D", negative: "#4393C3" }; // hues of the diverging scale that stand out on any page
 
-const widthOf = (step) => 0.7 + (4 * step) / OPACITIES; // pixels
+/**
+ * Pixels of a line.
+ * @param {number} step of its opacity
+ */
+const widthOf = (step) => 0.7 + (4 * step) / OPACITIES;
+
+/** @typedef {{ side: "query" | "key", index: number } | null} Asked whose lines are asked for; null: everybody's */
 
 export class LinesPanel {
+  /** @type {import("./panels.js").List} */
+  spec;
+  rowHeight = 0;
+  /** @type {[query: number, key: number, strength: number][]} */
+  lines = [];
+  /** @type {HTMLElement | undefined} */
+  followed;
+  /** @type {(strength: number) => number} */
+  opacity = Math.sqrt;
+
+  /**
+   * @param {import("./panels.js").Panels} host
+   * @param {string} name
+   */
   constructor(host, name) {
     this.host = host;
     this.name = name;
@@ -36,6 +58,7 @@ export class LinesPanel {
     this.node.append(header, this.caption, this.heads, this.scroller, this.note);
   }
 
+  /** @param {import("./panels.js").List} spec */
   update(spec) {
     this.spec = spec;
     const { rows, columns } = spec.of;
@@ -47,34 +70,37 @@ export class LinesPanel {
       + "point at a token. Lines with both ends out of view are not drawn.");
     setText(this.heads.children[0], rows.axis);
     setText(this.heads.children[1], columns.axis);
-    for (const [list, { labels, axis }] of [[this.queries, rows], [this.keys, columns]]) {
-      list.setLabels(labels, axis, `${spec.title}: ${axis} tokens. Enter pins a token, Escape releases it.`);
-    }
+    const name = (/** @type {string} */ axis) =>
+      `${spec.title}: ${axis} tokens. Enter pins a token, Escape releases it.`;
+    this.queries.setLabels(rows.labels, rows.axis, name(rows.axis));
+    this.keys.setLabels(columns.labels, columns.axis, name(columns.axis));
   }
 
   signed() {
     return this.spec.of.scale === "diverging";
   }
 
+  /** @param {import("./panels.js").Sizes} sizes */
   layout(sizes) {
     this.scroller.style.maxHeight = `${sizes.listHeight}px`;
-    this.canvas.style.height = 0; // its old height must not hold the list open
-    const ratio = window.devicePixelRatio || 1;
-    const width = this.canvas.parentNode.clientWidth, height = this.scroller.clientHeight;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.height = "0"; // its old height must not hold the list open
+    const width = this.canvas.parentElement?.clientWidth ?? 0, height = this.scroller.clientHeight;
+    sizeCanvas(this.canvas, width, height);
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.rowHeight = this.queries.rows[0].getBoundingClientRect().height;
   }
 
-  /** Which lines are asked for: of the token pointed at, else of the pinned one, else (null) all. */
+  /**
+   * Which lines are asked for: of the token pointed at, else of the pinned one, else (null) all.
+   * @returns {Asked}
+   */
   asked() {
     const { hovered, selected, pinned } = this.host;
     if (hovered?.query != null) return { side: "query", index: hovered.query };
     if (hovered?.key != null) return { side: "key", index: hovered.key };
-    if (pinned && selected[pinned] != null) return { side: pinned, index: selected[pinned] };
-    return null;
+    const index = pinned && selected[pinned];
+    return pinned && index != null ? { side: pinned, index } : null;
   }
 
   paint() {
@@ -95,16 +121,23 @@ export class LinesPanel {
     this.draw();
   }
 
+  /** @param {Asked} asked */
   writeNumbers(asked) {
     const { of } = this.spec, width = of.columns.labels.length;
+    /**
+     * @param {TokenList} list
+     * @param {"query" | "key"} side whose numbers stand beside its tokens
+     * @param {(index: number, asked: number) => number} at the cell
+     */
     const write = (list, side, at) => list.rows.forEach((row, i) => {
-      const shown = asked?.side === side, number = row.querySelector(".number");
-      const masked = shown && of.mask && !of.mask[at(i)];
-      setText(number, !shown ? "" : masked ? "masked" : this.number(of.values[at(i)] * of.factor));
-      row.classList.toggle("apart", Boolean(masked));
+      const cell = asked?.side === side ? at(i, asked.index) : null;
+      const masked = cell !== null && of.mask !== null && !of.mask[cell];
+      const text = cell === null ? "" : masked ? "masked" : this.number(of.values[cell] * of.factor);
+      setText(/** @type {HTMLElement} */ (row.querySelector(".number")), text);
+      row.classList.toggle("apart", masked);
     });
-    write(this.keys, "query", (j) => asked.index * width + j);
-    write(this.queries, "key", (i) => i * width + asked.index);
+    write(this.keys, "query", (key, query) => query * width + key);
+    write(this.queries, "key", (query, key) => query * width + key);
     const axis = asked?.side === "query" ? of.rows : of.columns;
     const pinned = this.host.pinned && !this.host.hovered ? ", pinned: Escape shows all" : "";
     setText(this.caption, asked ? `${axis.axis} ${axis.labels[asked.index]}${pinned}` : "all tokens");
@@ -112,9 +145,10 @@ export class LinesPanel {
   }
 
   draw() {
-    const ratio = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d");
+    const ratio = pixelRatio(), pen = penOf(this.canvas);
     const width = this.canvas.width / ratio, height = this.canvas.height / ratio;
     const top = this.scroller.scrollTop, half = this.rowHeight / 2;
+    /** @returns {number[][]} of each opacity the ends of its lines */
     const fresh = () => Array.from({ length: OPACITIES + 1 }, () => []);
     const positive = fresh(), negative = fresh();
     let ink = 0; // pixels of full colour
@@ -135,10 +169,18 @@ export class LinesPanel {
     pen.globalAlpha = 1;
   }
 
+  /** @param {number} step */
   alphaOf(step) {
     return Math.max(this.opacity(step / OPACITIES), 0.03);
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} pen
+   * @param {number[][]} steps of each opacity the ends of its lines
+   * @param {string} colour
+   * @param {number} thinner
+   * @param {number} width
+   */
   stroke(pen, steps, colour, thinner, width) {
     pen.strokeStyle = colour;
     steps.forEach((ends, step) => {
@@ -154,6 +196,10 @@ export class LinesPanel {
     });
   }
 
+  /**
+   * @param {import("./panels.js").Selection} selected
+   * @param {import("./panels.js").Focus | null} hovered
+   */
   highlight(selected, hovered) {
     this.queries.mark(selected.query, hovered?.query);
     this.keys.mark(selected.key, hovered?.key);
@@ -161,31 +207,52 @@ export class LinesPanel {
     this.paint();
   }
 
-  /** Bring what is meant elsewhere into view, once: after that the reader may scroll as they like. */
+  /**
+   * Bring what is meant elsewhere into view, once: after that the reader may scroll as they like.
+   * @param {import("./panels.js").Selection} meant
+   */
   follow({ query, key }) {
-    const wanted = query != null ? this.queries.rows[query] : this.keys.rows[key];
+    const wanted = query != null ? this.queries.rows[query] : key != null ? this.keys.rows[key] : undefined;
     if (wanted && wanted !== this.followed) scrollToShow(wanted);
     this.followed = wanted;
   }
 
+  /**
+   * @param {"query" | "key"} side
+   * @param {number} index
+   * @returns {import("./panels.js").Focus}
+   */
   focus(side, index) {
+    /** @type {import("./panels.js").Focus} */
     const focus = { panel: this.name, row: null, column: null, query: null, key: null, other: {} };
     focus[side] = focus[side === "query" ? "row" : "column"] = index;
     return focus;
   }
 
+  /**
+   * @param {"query" | "key"} side
+   * @param {number} index
+   */
   point(side, index) {
     this.host.hover(this.focus(side, index));
   }
 
-  /** A click pins and selects; a second one on the same token lets go. */
+  /**
+   * A click pins and selects; a second one on the same token lets go.
+   * @param {"query" | "key"} side
+   * @param {number} index
+   */
   choose(side, index) {
     if (this.host.pinned === side && this.host.selected[side] === index) return this.host.unpin();
     this.host.pinned = side;
     this.host.pick(this.name, side === "query" ? index : null, side === "key" ? index : null);
   }
 
-  /** A weight to three places, anything else to three digits. */
+  /**
+   * A weight to three places, so that a column of them can be compared; anything else to three digits.
+   * @param {number} value
+   * @returns {string}
+   */
   number(value) {
     if (this.spec.of.role !== "weights") return formatNumber(value, 3);
     return value > 0 && value < 0.0005 ? "<0.001" : value.toFixed(3);

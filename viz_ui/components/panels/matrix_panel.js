@@ -1,21 +1,51 @@
 // One matrix: a canvas of cells, labels and axis names around it, frames above it, a colour bar below.
 
-import { cellNumber, endNumber, paintCells, writeNumbers } from "../shared/cells.js";
-import { clamp, element, setText } from "../shared/shared.js";
+import { cellNumber, paintCells, writeNumbers } from "../shared/cells.js";
+import { element, iconButton, nameIt, place, setText } from "../shared/elements.js";
+import { clamp, labelStep, paintRamp, sizeCanvas } from "../shared/look.js";
+import { formatEnd } from "../shared/numbers.js";
 
 export const LARGEST_CELL = 44; // pixels; beyond that a small matrix looks like a wall
 const CELL_FOR_NUMBER = 36; // cells this large have their number written in them
 export const AXIS_NAME = 18; // pixels for the name of an axis
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+const OPEN = "M6 3H3v10h10v-3M9 3h4v4M13 3 7.5 8.5"; // a window with an arrow that leaves it
+
+/** @typedef {{ row: number | null, column: number | null }} Cell null: the one that is not meant */
 
 export class MatrixPanel {
+  /** @type {import("./panels.js").MatrixItem} */
+  spec;
+  cellWidth = 0;
+  cellHeight = 0;
+  left = 0; // of the cells, in the stage
+  top = 0;
+  columnLabel = 0; // pixels that labels of columns take
+  canvas = element("canvas", "cells");
+  picture = element("canvas"); // one pixel a cell; drawn enlarged onto the visible canvas
+  rowAxis = element("div", "axis rows");
+  columnAxis = element("div", "axis columns");
+  rowLabels = element("div", "labels rows");
+  columnLabels = element("div", "labels columns");
+  /** @type {Record<string, HTMLElement>} */
+  frames = {};
+  bar = element("div", "bar");
+  ramp = element("canvas", "ramp");
+  ends = element("div", "ends small");
+  masked = element("div", "masked small");
+  zeros = element("div", "zeros small");
+
+  /**
+   * @param {import("./panels.js").Panels} host
+   * @param {string} name
+   */
   constructor(host, name) {
     this.host = host;
     this.name = name;
     this.node = element("section", "panel matrix");
     this.node.dataset.panel = name;
     this.title = element("span", "title");
-    this.openButton = this.makeOpenButton();
+    this.openButton = iconButton("", OPEN, () => this.host.open(this.name));
+    this.openButton.classList.add("open");
     this.caption = element("div", "caption small");
     this.stage = this.makeStage();
     this.legend = this.makeLegend();
@@ -24,22 +54,6 @@ export class MatrixPanel {
     const scroller = element("div", "scroller");
     scroller.append(this.stage);
     this.node.append(header, this.caption, scroller, this.legend);
-    this.picture = element("canvas"); // one pixel a cell; drawn enlarged onto the visible canvas
-  }
-
-  makeOpenButton() {
-    const button = element("button", "tool open");
-    button.type = "button";
-    const space = "http://www.w3.org/2000/svg";
-    const icon = document.createElementNS(space, "svg");
-    icon.setAttribute("viewBox", "0 0 16 16");
-    icon.setAttribute("aria-hidden", "true");
-    const path = document.createElementNS(space, "path"); // a window with an arrow that leaves it
-    path.setAttribute("d", "M6 3H3v10h10v-3M9 3h4v4M13 3 7.5 8.5");
-    icon.append(path);
-    button.append(icon);
-    button.onclick = () => this.host.open(this.name);
-    return button;
   }
 
   makeStage() {
@@ -47,12 +61,6 @@ export class MatrixPanel {
     stage.tabIndex = 0;
     stage.setAttribute("role", "application");
     stage.setAttribute("aria-roledescription", "matrix");
-    this.canvas = element("canvas", "cells");
-    this.rowAxis = element("div", "axis rows");
-    this.columnAxis = element("div", "axis columns");
-    this.rowLabels = element("div", "labels rows");
-    this.columnLabels = element("div", "labels columns");
-    this.frames = {};
     for (const state of ["selected", "hovered"]) {
       for (const axis of ["row", "column"]) {
         this.frames[`${state} ${axis}`] = element("div", `frame ${state} ${axis}`);
@@ -68,37 +76,33 @@ export class MatrixPanel {
       if (cell) this.host.pick(this.name, cell.row, cell.column);
     };
     stage.onkeydown = (event) => this.onKey(event);
-    stage.onfocus = () => stage.matches(":focus-visible") && this.moveTo(this.cursor());
+    stage.onfocus = () => {
+      if (stage.matches(":focus-visible")) this.moveTo(this.cursor());
+    };
     stage.onblur = () => this.host.leave(this.name);
     return stage;
   }
 
   makeLegend() {
     const legend = element("div", "legend");
-    this.ramp = element("canvas", "ramp");
-    this.ramp.width = 256;
-    this.ramp.height = 1;
-    this.ends = element("div", "ends small");
     this.ends.append(element("span", "low"), element("span", "middle"), element("span", "high"));
-    this.masked = element("div", "masked small");
     this.masked.append(element("span", "swatch hatched"), element("span", "", "masked"));
-    this.zeros = element("div", "zeros small");
     this.zeros.append(element("span", "swatch dotted"), element("span", "", "0 exactly"));
-    this.bar = element("div", "bar");
     this.bar.append(this.ramp, this.ends);
     legend.append(this.bar, this.masked, this.zeros);
     return legend;
   }
 
-  /** Take new data: `spec` is what panels.py described, its labels, values and mask already looked up. */
+  /**
+   * Take new data: what panels.py described, its labels, values and mask already looked up.
+   * @param {import("./panels.js").MatrixItem} spec
+   */
   update(spec) {
     this.spec = spec;
     setText(this.title, spec.title);
     this.title.className = `title ${spec.role}`;
     setText(this.caption, spec.caption);
-    const open = `Open ${spec.title} large, to zoom and save`;
-    this.openButton.title = open;
-    this.openButton.setAttribute("aria-label", open);
+    nameIt(this.openButton, `Open ${spec.title} large, to zoom and save`);
     setText(this.rowAxis, spec.rows.axis);
     setText(this.columnAxis, spec.columns.axis);
     this.rowAxis.className = `axis rows ${spec.rows.index || "stream"}`;
@@ -110,18 +114,20 @@ export class MatrixPanel {
 
   updateLegend() {
     const { low, high, lut, mask, nonzero } = this.spec;
-    const image = new ImageData(256, 1);
-    new Uint32Array(image.data.buffer).set(lut);
-    this.ramp.getContext("2d").putImageData(image, 0, 0);
-    [low, (low + high) / 2, high].forEach((end, i) => setText(this.ends.children[i], endNumber(end)));
+    paintRamp(this.ramp, lut);
+    [low, (low + high) / 2, high].forEach((end, i) => setText(this.ends.children[i], formatEnd(end)));
     this.bar.hidden = !this.spec.ramp;
     this.masked.hidden = !mask || mask.every(Boolean);
-    this.zeros.hidden = !nonzero || nonzero.every((is, i) => is || (mask && !mask[i]));
+    this.zeros.hidden = !nonzero || nonzero.every((is, i) => Boolean(is) || (mask !== null && !mask[i]));
   }
 
-  /** Give every part its place. `sizes`: cell sizes and room for labels; all in CSS pixels. */
+  /**
+   * Give every part its place.
+   * @param {import("./panels.js").Sizes} sizes
+   * @param {number} [columnLabel]
+   */
   layout(sizes, columnLabel = sizes.columnLabel(this.spec.columns.labels)) {
-    const { rows, columns } = this.spec, { stage, canvas } = this, ratio = window.devicePixelRatio || 1;
+    const { rows, columns } = this.spec, { stage, canvas } = this;
     const tokens = rows.index || columns.index, longer = Math.max(rows.labels.length, columns.labels.length);
     this.cellWidth = columns.index ? sizes.tokenCell : sizes.featureCell(tokens ? columns.labels.length : longer);
     this.cellHeight = rows.index ? sizes.tokenCell : sizes.featureCell(tokens ? rows.labels.length : longer);
@@ -131,13 +137,12 @@ export class MatrixPanel {
     const width = this.cellWidth * columns.labels.length, height = this.cellHeight * rows.labels.length;
     stage.style.width = `${this.left + width + 4}px`;
     stage.style.height = `${this.top + height + 4}px`;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    this.place(canvas, this.left, this.top, width, height);
-    this.place(this.rowAxis, 0, this.top, height, AXIS_NAME); // rotated about its corner by the style sheet
+    sizeCanvas(canvas, width, height);
+    place(canvas, this.left, this.top, width, height);
+    place(this.rowAxis, 0, this.top, height, AXIS_NAME); // rotated about its corner by the style sheet
     this.rowAxis.style.top = `${this.top + height}px`;
     const above = this.top - AXIS_NAME - sizes.columnLabel(columns.labels);
-    this.place(this.columnAxis, this.left, above, width, AXIS_NAME);
+    place(this.columnAxis, this.left, above, width, AXIS_NAME);
     this.legend.style.marginLeft = `${this.left}px`;
     this.legend.style.maxWidth = `${Math.max(width, 150)}px`; // below its cells: it takes no room of the next panel
     Object.assign(canvas.dataset, {
@@ -148,21 +153,18 @@ export class MatrixPanel {
     this.columnLabels.replaceChildren(...this.thinned("column"));
   }
 
-  place(node, left, top, width, height) {
-    Object.assign(node.style, {
-      left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px`,
-    });
-  }
-
-  /** Labels of one axis, every n-th where cells are small; a tick then says which row or column is meant. */
+  /**
+   * Labels of one axis, every n-th where cells are small; a tick then says which row or column is meant.
+   * @param {"row" | "column"} axis
+   */
   thinned(axis) {
     const { labels } = axis === "row" ? this.spec.rows : this.spec.columns;
     const cell = axis === "row" ? this.cellHeight : this.cellWidth;
-    const step = STEPS.find((n) => n * cell >= 13) ?? labels.length;
+    const step = labelStep(cell, labels.length);
     const nodes = [];
     for (let i = 0; i < labels.length; i += step) {
       const node = element("div", "label token", labels[i]);
-      node.dataset.index = i;
+      node.dataset.index = String(i);
       this.placeLabel(node, axis, i);
       nodes.push(node);
       if (step > 1) nodes.push(this.tick(axis, i));
@@ -170,21 +172,30 @@ export class MatrixPanel {
     return nodes;
   }
 
+  /**
+   * @param {HTMLElement} node
+   * @param {"row" | "column"} axis
+   * @param {number} i
+   */
   placeLabel(node, axis, i) {
     const height = 15;
     if (axis === "row") {
       const middle = this.top + (i + 0.5) * this.cellHeight;
-      this.place(node, AXIS_NAME, middle - height / 2, this.left - AXIS_NAME - 6, height);
+      place(node, AXIS_NAME, middle - height / 2, this.left - AXIS_NAME - 6, height);
     } else { // written upwards: turned about its lower left corner, which is the left end of the text
       const middle = this.left + (i + 0.5) * this.cellWidth;
-      this.place(node, middle + height / 2, this.top - 6 - height, this.top - AXIS_NAME - 6, height);
+      place(node, middle + height / 2, this.top - 6 - height, this.top - AXIS_NAME - 6, height);
     }
   }
 
+  /**
+   * @param {"row" | "column"} axis
+   * @param {number} i
+   */
   tick(axis, i) {
     const node = element("div", "tick");
-    if (axis === "row") this.place(node, this.left - 5, this.top + (i + 0.5) * this.cellHeight - 0.5, 4, 1);
-    else this.place(node, this.left + (i + 0.5) * this.cellWidth - 0.5, this.top - 5, 1, 4);
+    if (axis === "row") place(node, this.left - 5, this.top + (i + 0.5) * this.cellHeight - 0.5, 4, 1);
+    else place(node, this.left + (i + 0.5) * this.cellWidth - 0.5, this.top - 5, 1, 4);
     return node;
   }
 
@@ -195,51 +206,74 @@ export class MatrixPanel {
     writeNumbers(this.canvas, this.spec, size, this.host.root);
   }
 
-  /** Show what is selected and what is pointed at. */
+  /**
+   * Show what is selected and what is pointed at.
+   * @param {import("./panels.js").Selection} selected
+   * @param {import("./panels.js").Focus | null} hovered
+   */
   highlight(selected, hovered) {
-    for (const [state, focus] of [["selected", selected], ["hovered", hovered]]) {
-      const own = focus?.panel === this.name;
-      this.mark(state, "row", own ? focus.row : this.meant(focus, this.spec.rows));
-      this.mark(state, "column", own ? focus.column : this.meant(focus, this.spec.columns));
-    }
+    const own = hovered?.panel === this.name ? hovered : null;
+    this.mark("selected", "row", this.meant(selected, this.spec.rows));
+    this.mark("selected", "column", this.meant(selected, this.spec.columns));
+    this.mark("hovered", "row", own ? own.row : this.meant(hovered, this.spec.rows));
+    this.mark("hovered", "column", own ? own.column : this.meant(hovered, this.spec.columns));
     this.makeWay("row", this.rowLabels, this.cellHeight);
     this.makeWay("column", this.columnLabels, this.cellWidth);
   }
 
-  /** Hide the labels that the highlighted ones would cover in part. */
+  /**
+   * Hide the labels that the highlighted ones would cover in part.
+   * @param {"row" | "column"} axis
+   * @param {HTMLElement} labels
+   * @param {number} cell
+   */
   makeWay(axis, labels, cell) {
     const shown = ["selected", "hovered"].map((state) => this.frames[`${state} ${axis} label`])
       .filter(({ hidden }) => !hidden).map(({ dataset }) => Number(dataset.index));
-    for (const node of labels.querySelectorAll(".label")) {
-      const covered = shown.some((index) => Math.abs(index - node.dataset.index) * cell < 14);
+    for (const node of /** @type {NodeListOf<HTMLElement>} */ (labels.querySelectorAll(".label"))) {
+      const covered = shown.some((index) => Math.abs(index - Number(node.dataset.index)) * cell < 14);
       node.style.visibility = covered ? "hidden" : "";
     }
   }
 
-  /** Which row or column of this axis a focus means, or null. */
+  /**
+   * Which row or column of this axis a focus means, or null.
+   * @param {import("./panels.js").Selection | null} focus
+   * @param {import("../shared/cells.js").Axis} axis
+   * @returns {number | null}
+   */
   meant(focus, axis) {
     const index = axis.index ? focus?.[axis.index] : focus?.other?.[axis.axis];
     return index != null && index < axis.labels.length ? index : null;
   }
 
+  /**
+   * @param {"selected" | "hovered"} state
+   * @param {"row" | "column"} axis
+   * @param {number | null} index
+   */
   mark(state, axis, index) {
     const frame = this.frames[`${state} ${axis}`], label = this.frames[`${state} ${axis} label`];
-    frame.hidden = label.hidden = index == null;
-    if (index == null) return;
+    frame.hidden = label.hidden = index === null;
+    if (index === null) return;
     const { rows, columns } = this.spec, role = (axis === "row" ? rows : columns).index || "stream";
     const width = this.cellWidth * columns.labels.length, height = this.cellHeight * rows.labels.length;
-    frame.dataset.index = label.dataset.index = index;
+    frame.dataset.index = label.dataset.index = String(index);
     frame.classList.toggle("thin", (axis === "row" ? this.cellHeight : this.cellWidth) < 10);
     frame.style.setProperty("--hue", `var(--${role})`);
     const [x, y] = [this.left + index * this.cellWidth, this.top + index * this.cellHeight];
-    if (axis === "row") this.place(frame, this.left, y, width, this.cellHeight);
-    else this.place(frame, x, this.top, this.cellWidth, height);
+    if (axis === "row") place(frame, this.left, y, width, this.cellHeight);
+    else place(frame, x, this.top, this.cellWidth, height);
     setText(label, (axis === "row" ? rows : columns).labels[index]);
     label.className = `label token ${state} ${axis} ${role}`;
     this.placeLabel(label, axis, index);
   }
 
-  /** The row and column below the pointer; null for the one that is not meant (on the labels), or nothing. */
+  /**
+   * The row and column below the pointer; null for the one that is not meant (on the labels), or nothing.
+   * @param {MouseEvent} event
+   * @returns {Cell | null}
+   */
   cellAt(event) {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
@@ -252,6 +286,7 @@ export class MatrixPanel {
     return beside || (cell.row == null && cell.column == null) ? null : cell;
   }
 
+  /** @param {PointerEvent} event */
   pointAt(event) {
     const cell = this.cellAt(event);
     if (!cell) return this.host.leave(this.name);
@@ -259,25 +294,41 @@ export class MatrixPanel {
     this.host.tooltip.show(this.describe(cell), event.clientX, event.clientY);
   }
 
+  /**
+   * @param {Cell} cell
+   * @returns {import("./panels.js").Focus}
+   */
   focus({ row, column }) {
     const { rows, columns } = this.spec;
-    const focus = { panel: this.name, row, column, query: null, key: null, other: {} };
-    for (const [axis, index] of [[rows, row], [columns, column]]) {
-      if (axis.index) focus[axis.index] = index;
-      else focus.other[axis.axis] = index;
+    /** @type {Record<string, number | null>} */
+    const other = {};
+    /** @type {{ query: number | null, key: number | null }} */
+    const meant = { query: null, key: null };
+    for (const { axis, index } of [{ axis: rows, index: row }, { axis: columns, index: column }]) {
+      if (axis.index) meant[axis.index] = index;
+      else other[axis.axis] = index;
     }
-    return focus;
+    return { panel: this.name, row, column, query: meant.query, key: meant.key, other };
   }
 
-  /** Lines of the tooltip: which row, which column, and the number. */
+  /**
+   * Lines of the tooltip: which row, which column, and the number.
+   * @param {Cell} cell
+   * @returns {string[][]}
+   */
   describe({ row, column }) {
     const { rows, columns } = this.spec, lines = [];
-    if (row != null) lines.push([`${rows.axis} ${rows.labels[row]}`, rows.index || "stream"]);
-    if (column != null) lines.push([`${columns.axis} ${columns.labels[column]}`, columns.index || "stream"]);
-    if (row != null && column != null) lines.push([this.number(row, column), "number"]);
+    if (row !== null) lines.push([`${rows.axis} ${rows.labels[row]}`, rows.index || "stream"]);
+    if (column !== null) lines.push([`${columns.axis} ${columns.labels[column]}`, columns.index || "stream"]);
+    if (row !== null && column !== null) lines.push([this.number(row, column), "number"]);
     return lines;
   }
 
+  /**
+   * @param {number} row
+   * @param {number} column
+   * @returns {string}
+   */
   number(row, column) {
     const { columns, mask, role } = this.spec, at = row * columns.labels.length + column;
     if (mask && !mask[at]) return role === "weights" ? "masked (−∞), so weight 0" : "masked (−∞)";
@@ -291,15 +342,18 @@ export class MatrixPanel {
     return { row: this.meant(selected, rows) ?? 0, column: this.meant(selected, columns) ?? 0 };
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
     const { row, column } = this.cursor();
     const lastRow = this.spec.rows.labels.length - 1, lastColumn = this.spec.columns.labels.length - 1;
-    const moved = {
+    /** @type {Record<string, [row: number, column: number]>} */
+    const places = {
       ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
       ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
       Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? lastRow : row, lastColumn],
       PageUp: [row - 10, column], PageDown: [row + 10, column],
-    }[event.key];
+    };
+    const moved = places[event.key];
     if (moved) this.moveTo({ row: clamp(moved[0], 0, lastRow), column: clamp(moved[1], 0, lastColumn) });
     else if (event.key === "Enter" || event.key === " ") this.host.pick(this.name, row, column);
     else return;
@@ -307,6 +361,7 @@ export class MatrixPanel {
     event.stopPropagation();
   }
 
+  /** @param {{ row: number, column: number }} cell */
   moveTo(cell) {
     const lines = this.describe(cell), box = this.canvas.getBoundingClientRect();
     this.host.hover(this.focus(cell));

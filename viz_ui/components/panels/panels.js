@@ -1,21 +1,81 @@
 // The root: unpacks the data, lays the panels out, and keeps what is selected and pointed at for all of them.
 
-import { applyTheme, clamp, element, living, pixelTable, sameList, setText, spreadBits, Tooltip, unpack } from "../shared/shared.js";
+import { pixelTable, spreadBits, unpack } from "../shared/blob.js";
+import { element, penOf, setText, Tooltip } from "../shared/elements.js";
+import { applyTheme, clamp, pixelRatio, sameList } from "../shared/look.js";
+import { living } from "../shared/mounting.js";
 import { BarsPanel } from "./bars_panel.js";
 import { LinesPanel } from "./lines_panel.js";
 import { AXIS_NAME, LARGEST_CELL, MatrixPanel } from "./matrix_panel.js";
 
 const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
-const GAP = 22; // pixels between panels, as in panels.css
-const NOTHING = { query: null, key: null };
 
-class Panels {
+/**
+ * What is selected: a token as query, one as key, and rows or columns of other axes by the axis' name.
+ * @typedef {object} Selection
+ * @property {number | null} query
+ * @property {number | null} key
+ * @property {Record<string, number | null>} [other]
+ */
+
+/**
+ * What is pointed at: besides what it means, the row and column of one panel.
+ * @typedef {Selection & { panel: string, row: number | null, column: number | null }} Focus
+ */
+
+/**
+ * A matrix as panels.py describes it.
+ * @typedef {import("../shared/cells.js").Matrix & { kind: "matrix", name: string, title: string, caption: string,
+ *   scale: "sequential" | "diverging", ramp: boolean }} MatrixItem
+ */
+
+/** @typedef {{ kind: "lines" | "bars", name: string, title: string, of: MatrixItem }} List a matrix, token by token */
+
+/**
+ * Sizes that all panels share, in CSS pixels.
+ * @typedef {object} Sizes
+ * @property {(labels: string[]) => number} rowLabel
+ * @property {(labels: string[]) => number} columnLabel
+ * @property {number} listHeight
+ * @property {number} tokenCell
+ * @property {(count: number) => number} featureCell
+ */
+
+/**
+ * One of the three kinds of panels.
+ * @typedef {object} Panel
+ * @property {HTMLElement} node
+ * @property {any} spec
+ * @property {(spec: any) => void} update
+ * @property {(sizes: Sizes, columnLabel?: number) => void} layout
+ * @property {(selected: Selection, hovered: Focus | null) => void} highlight
+ */
+
+export class Panels {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {Uint8Array | undefined} */
+  data;
+  /** @type {Selection} */
+  selected = { query: null, key: null };
+  /** @type {Focus | null} */
+  hovered = null;
+  /** @type {"query" | "key" | null} */
+  pinned = null; // the lines panel shows only the lines of that selected token
+  /** @type {Map<string, Panel>} */
+  panels = new Map();
+  /** @type {string[] | undefined} */
+  plan; // what the elements were made for
+  /** @type {{ shape: unknown[], labels: (string | string[])[] } | null} */
+  laid = null; // what the layout was made for
+  /** @type {{ matrix_width: number, feature_width: number, list_height: number }} */
+  sizes;
+  /** @type {number | undefined} */
+  width;
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    this.selected = NOTHING;
-    this.hovered = null;
-    this.pinned = null; // "query" or "key": the lines panel shows only the lines of that selected token
-    this.panels = new Map();
     this.tooltip = new Tooltip(root);
     this.live = root.appendChild(element("div", "unseen"));
     this.live.setAttribute("aria-live", "polite");
@@ -32,7 +92,10 @@ class Panels {
     this.render();
   }
 
-  /** Called for each new data and each change of the theme. */
+  /**
+   * Called for each new data and each change of the theme.
+   * @param {Uint8Array} data
+   */
   receive(data) {
     performance.clearMeasures("viz.panels");
     const start = performance.now();
@@ -46,15 +109,23 @@ class Panels {
     performance.measure("viz.panels", { start });
   }
 
+  /** @param {import("../shared/blob.js").Unpacked} blob */
   read({ head, floats, halves, bytes }) {
     const { items } = head;
+    /** @type {{ half: boolean, count: number, unit: number, mask: number | null }[]} */
+    const entries = head.values;
+    /** @type {Float32Array[]} */
     const values = [];
-    head.values.forEach((entry, i) => { if (!entry.half) values[i] = floats(entry.count); });
-    head.values.forEach((entry, i) => { if (entry.half) values[i] = halves(entry.count); });
-    const masks = head.masks.map(({ cells }) => spreadBits(bytes(Math.ceil(cells / 8)), cells));
+    entries.forEach((entry, i) => { if (!entry.half) values[i] = floats(entry.count); });
+    entries.forEach((entry, i) => { if (entry.half) values[i] = halves(entry.count); });
+    /** @type {Uint8Array[]} */
+    const masks = head.masks.map((/** @type {{ cells: number }} */ { cells }) =>
+      spreadBits(bytes(Math.ceil(cells / 8)), cells));
+    /** @type {Record<string, Uint32Array>} */
     const luts = { sequential: pixelTable(bytes(768)), diverging: pixelTable(bytes(768)) };
-    const whole = head.values.map(({ mask }, i) => (mask == null ? values[i] : spread(values[i], masks[mask])));
-    for (const item of items.filter(({ kind }) => kind === "matrix")) {
+    const whole = entries.map(({ mask }, i) => (mask == null ? values[i] : spread(values[i], masks[mask])));
+    for (const item of items) {
+      if (item.kind !== "matrix") continue;
       const { half, unit } = head.values[item.values];
       item.rows.labels = head.labels[item.rows.labels];
       item.columns.labels = head.labels[item.columns.labels];
@@ -66,7 +137,9 @@ class Panels {
       item.values = whole[item.values];
       item.lut = luts[item.scale];
     }
-    for (const item of items) if (item.of) item.of = items.find(({ name }) => name === item.of);
+    for (const item of items) {
+      if (item.of) item.of = items.find((/** @type {{ name: string }} */ { name }) => name === item.of);
+    }
     this.sizes = head;
     if (head.selected) this.selected = { ...this.selected, query: head.selected[0], key: head.selected[1] };
     if (head.marked) this.selected = { ...this.selected, other: head.marked };
@@ -75,7 +148,10 @@ class Panels {
     this.forgetWhatIsGone();
   }
 
-  /** The elements, made again only when the panels are others. */
+  /**
+   * The elements, made again only when the panels are others.
+   * @param {{ kind: string, name: string, text: string }[]} items
+   */
   build(items) {
     const plan = items.map(({ kind, name, text }) => `${kind} ${name ?? text}`);
     if (sameList(plan, this.plan)) return;
@@ -93,7 +169,8 @@ class Panels {
         step.append(element("div", "symbol", text));
         continue;
       }
-      const panel = new KINDS[kind](this, name);
+      /** @type {Panel} */
+      const panel = new KINDS[/** @type {keyof typeof KINDS} */ (kind)](this, name);
       this.panels.set(name, panel);
       step.append(panel.node);
       steps.push(step);
@@ -111,33 +188,36 @@ class Panels {
         if (index) lengths[index] = Math.min(lengths[index], labels.length);
       }
     }
-    const there = ({ query, key, other }) => ({
+    const { hovered, selected: { query, key, other } } = this;
+    this.selected = {
       other, // a panel asks itself whether it has that row or column
-      query: query < lengths.query ? query : null,
-      key: key < lengths.key ? key : null,
-    });
-    this.selected = there(this.selected);
-    const { hovered } = this;
+      query: query !== null && query < lengths.query ? query : null,
+      key: key !== null && key < lengths.key ? key : null,
+    };
     const panel = hovered && this.panels.get(hovered.panel);
-    const { rows, columns } = panel?.spec.of ?? panel?.spec ?? {};
-    const beyond = hovered && (hovered.row >= rows.labels.length || hovered.column >= columns.labels.length);
-    if (beyond) this.leave();
+    if (!hovered || !panel) return;
+    /** @type {MatrixItem} */
+    const { rows, columns } = panel.spec.of ?? panel.spec;
+    if ((hovered.row ?? 0) >= rows.labels.length || (hovered.column ?? 0) >= columns.labels.length) this.leave();
   }
 
+  /** @returns {MatrixPanel[]} */
   matrices() {
-    return [...this.panels.values()].filter((panel) => panel instanceof MatrixPanel);
+    return /** @type {any[]} */ ([...this.panels.values()]).filter((panel) => panel instanceof MatrixPanel);
   }
 
   /** Lay out where sizes or labels changed, paint, and show the focus. */
   render(fresh = false) {
-    const { width } = this, ratio = window.devicePixelRatio;
+    const { width, laid } = this, ratio = pixelRatio();
     if (!width || !this.panels.size) return; // in a closed tab; the observer calls again when it opens
     const labels = this.matrices().flatMap(({ spec }) => [
       spec.rows.labels, spec.columns.labels, spec.rows.index, spec.columns.index]);
     const { matrix_width, list_height } = this.sizes;
     const shape = [width, ratio, matrix_width, list_height];
-    const same = sameList(shape, this.laid?.shape) && labels.every((list, i) =>
-      typeof list === "string" ? list === this.laid.labels[i] : sameList(list, this.laid.labels[i]));
+    const same = laid !== null && sameList(shape, laid.shape) && labels.every((list, i) => {
+      const before = laid.labels[i];
+      return typeof list === "string" || typeof before === "string" ? list === before : sameList(list, before);
+    });
     if (same && !fresh) return;
     if (!same) {
       this.laid = { shape, labels };
@@ -149,25 +229,37 @@ class Panels {
     this.show();
   }
 
-  /** How large cells are and how much room labels get: the same for all panels, so that rows stand level. */
+  /**
+   * How large cells are and how much room labels get: the same for all panels, so that rows stand level.
+   * @param {number} width
+   * @param {number} ratio
+   * @returns {Sizes}
+   */
   measure(width, ratio) {
-    const pen = element("canvas").getContext("2d");
-    pen.font = `12px ${getComputedStyle(this.root).fontFamily}`;
+    const pen = penOf(element("canvas")), style = getComputedStyle(this.root), gap = parseFloat(style.columnGap);
+    pen.font = `12px ${style.fontFamily}`;
+    /** @param {string[]} labels */
     const longest = (labels) => Math.ceil(Math.max(0, ...labels.map((text) => pen.measureText(text).width)));
     const specs = this.matrices().map(({ spec }) => spec);
     const tokens = Math.max(1, ...specs.flatMap(({ rows, columns }) => [
       rows.index ? rows.labels.length : 0, columns.index ? columns.labels.length : 0]));
     const longestLabel = tokens > 150 ? 66 : width < 700 ? 84 : 108; // many cells need the room themselves
+    /** @param {string[]} labels */
     const rowLabel = (labels) => Math.min(longest(labels) + 10, longestLabel);
+    /** @param {string[]} labels */
     const columnLabel = (labels) => Math.min(longest(labels) + 10, 92);
+    /**
+     * @param {number} room
+     * @param {number} count
+     */
     const fit = (room, count) =>
       clamp(Math.floor((room * ratio) / count), 1, Math.floor(LARGEST_CELL * ratio)) / ratio;
     const frame = AXIS_NAME + 8 + Math.max(0, ...specs.map(({ rows }) => rowLabel(rows.labels)));
     const room = Math.min(width, this.sizes.matrix_width) - frame;
-    const symbols = [...this.root.querySelectorAll(".symbol")];
-    const operator = Math.max(0, ...symbols.map((node) => node.offsetWidth + GAP));
+    const symbols = [.../** @type {NodeListOf<HTMLElement>} */ (this.root.querySelectorAll(".symbol"))];
+    const operator = Math.max(0, ...symbols.map((node) => node.offsetWidth + gap));
     const share = width / Math.max(1, Math.round(width / this.sizes.matrix_width));
-    const inStep = fit(Math.min(room, share - GAP - operator - frame), tokens);
+    const inStep = fit(Math.min(room, share - gap - operator - frame), tokens);
     return {
       rowLabel, columnLabel, listHeight: this.sizes.list_height,
       // smaller cells where that lets operator and panel share a line, as long as they can be pointed at
@@ -176,9 +268,12 @@ class Panels {
     };
   }
 
-  /** Matrices that stand beside each other get equal room for column labels, so that their rows are level. */
+  /**
+   * Matrices that stand beside each other get equal room for column labels, so that their rows are level.
+   * @param {Sizes} sizes
+   */
   level(sizes) {
-    const lines = Map.groupBy(this.matrices(), (panel) => panel.node.parentNode.offsetTop);
+    const lines = Map.groupBy(this.matrices(), (panel) => panel.node.parentElement?.offsetTop);
     for (const line of lines.values()) {
       const highest = Math.max(...line.map((panel) => panel.columnLabel));
       for (const panel of line) if (panel.columnLabel < highest) panel.layout(sizes, highest);
@@ -189,6 +284,7 @@ class Panels {
     for (const panel of this.panels.values()) panel.highlight(this.selected, this.hovered);
   }
 
+  /** @param {Focus} focus */
   hover(focus) {
     const before = this.hovered;
     this.hovered = focus;
@@ -196,6 +292,7 @@ class Panels {
     this.show();
   }
 
+  /** @param {string} [panel] */
   leave(panel = this.hovered?.panel) {
     if (this.hovered?.panel !== panel) return;
     this.tooltip.hide();
@@ -211,8 +308,13 @@ class Panels {
     this.show();
   }
 
+  /**
+   * @param {string} name of a panel
+   * @param {number | null} row
+   * @param {number | null} column
+   */
   pick(name, row, column) {
-    const panel = this.panels.get(name), { query, key, other } = this.meaning(panel, row, column);
+    const { query, key, other } = this.meaning(name, row, column);
     const before = this.selected;
     const marked = before.other && { ...before.other, ...other };
     this.selected = { query: query ?? before.query, key: key ?? before.key, other: marked };
@@ -220,15 +322,24 @@ class Panels {
     this.send("pick", { panel: name, row, column, query, key });
   }
 
-  meaning(panel, row, column) {
+  /**
+   * @param {string} name of a panel
+   * @param {number | null} row
+   * @param {number | null} column
+   * @returns {Selection}
+   */
+  meaning(name, row, column) {
+    const panel = this.panels.get(name);
     if (panel instanceof MatrixPanel) return panel.focus({ row, column });
     return { query: row, key: column };
   }
 
+  /** @param {string} name of a panel */
   open(name) {
     this.send("open", { panel: name });
   }
 
+  /** @param {string} text */
   announce(text) {
     setText(this.live, text);
   }
@@ -238,7 +349,12 @@ class Panels {
   }
 }
 
-/** Values of the permitted cells, put where the mask has them; 0 elsewhere. */
+/**
+ * Values of the permitted cells, put where the mask has them; 0 elsewhere.
+ * @param {Float32Array} values
+ * @param {Uint8Array} mask
+ * @returns {Float32Array}
+ */
 function spread(values, mask) {
   const whole = new Float32Array(mask.length);
   let next = 0;

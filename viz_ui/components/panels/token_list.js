@@ -1,22 +1,45 @@
 // A column of tokens that the pointer and the keyboard reach: the two sides of the lines, the rows of the bars.
 
-import { clamp, element, sameList } from "../shared/shared.js";
+import { closest, element } from "../shared/elements.js";
+import { clamp, sameList } from "../shared/look.js";
+
+/** @typedef {"query" | "key"} Meaning which index of a matrix the tokens are */
+
+/**
+ * The panel that a list stands in.
+ * @typedef {object} Owner
+ * @property {string} name
+ * @property {{ hovered: import("./panels.js").Focus | null, selected: import("./panels.js").Selection,
+ *   leave: (panel?: string) => void }} host
+ * @property {(meaning: Meaning, index: number) => void} point
+ * @property {(meaning: Meaning, index: number) => void} choose
+ */
 
 export class TokenList {
-  /** `meaning` is "query" or "key"; `fill(node, i)` may add to the node of a token. */
-  constructor(panel, meaning, fill = () => {}) {
+  /** @type {HTMLElement[]} */
+  rows = [];
+  /** @type {number[]} */
+  order = [];
+  /** @type {string[] | undefined} */
+  labels;
+
+  /**
+   * @param {Owner} panel
+   * @param {Meaning} meaning
+   * @param {(node: HTMLElement, index: number) => void} fill may add to the node of a token
+   */
+  constructor(panel, meaning, fill) {
     this.panel = panel;
     this.meaning = meaning;
     this.fill = fill;
     this.node = element("div", `tokens ${meaning}-side`);
     this.node.tabIndex = 0;
     this.node.setAttribute("role", "listbox");
-    this.rows = [];
-    this.order = [];
-    const indexOf = (event) => event.target.closest("[data-index]")?.dataset.index;
+    /** @param {Event} event */
+    const indexOf = (event) => closest(event, "[data-index]")?.dataset.index;
     this.node.onpointermove = (event) => {
       const index = indexOf(event);
-      if (index != null) panel.point(meaning, Number(index), event);
+      if (index != null) panel.point(meaning, Number(index));
     };
     this.node.onpointerleave = () => panel.host.leave(panel.name);
     this.node.onclick = (event) => {
@@ -27,7 +50,12 @@ export class TokenList {
     this.node.onblur = () => panel.host.leave(panel.name);
   }
 
-  /** Rows are built again only when the labels are others. */
+  /**
+   * Rows are built again only when the labels are others.
+   * @param {string[]} labels
+   * @param {string} axis
+   * @param {string} name
+   */
   setLabels(labels, axis, name) {
     this.node.setAttribute("aria-label", name);
     if (sameList(labels, this.labels)) return;
@@ -35,7 +63,7 @@ export class TokenList {
     this.order = labels.map((_, i) => i);
     this.rows = labels.map((label, i) => {
       const row = element("div", "row");
-      row.dataset.index = i;
+      row.dataset.index = String(i);
       row.id = `${this.panel.name}-${this.meaning}-${i}`;
       row.setAttribute("role", "option");
       const text = element("span", "token", label);
@@ -47,12 +75,17 @@ export class TokenList {
     this.node.replaceChildren(...this.rows);
   }
 
+  /** @param {number[]} order */
   setOrder(order) {
     if (sameList(order, this.order)) return;
     this.order = order;
     this.node.replaceChildren(...order.map((i) => this.rows[i]));
   }
 
+  /**
+   * @param {number | null | undefined} selected
+   * @param {number | null | undefined} hovered
+   */
   mark(selected, hovered) {
     this.rows.forEach((row, i) => {
       row.classList.toggle("selected", i === selected);
@@ -64,13 +97,16 @@ export class TokenList {
     else this.node.setAttribute("aria-activedescendant", this.rows[active]?.id);
   }
 
+  /** @param {KeyboardEvent} event */
   onKey(event) {
     const { hovered, selected } = this.panel.host;
     const place = this.order.indexOf(hovered?.[this.meaning] ?? selected[this.meaning] ?? this.order[0]);
     const last = this.order.length - 1;
-    const moved = {
+    /** @type {Record<string, number>} */
+    const places = {
       ArrowUp: place - 1, ArrowDown: place + 1, PageUp: place - 10, PageDown: place + 10, Home: 0, End: last,
-    }[event.key];
+    };
+    const moved = places[event.key];
     if (moved != null) {
       const index = this.order[clamp(moved, 0, last)];
       this.panel.point(this.meaning, index);
@@ -82,10 +118,13 @@ export class TokenList {
   }
 }
 
-/** Scroll the list, and never the page, until the row is in view. */
+/**
+ * Scroll the list, and never the page, until the row is in view.
+ * @param {HTMLElement | undefined} row
+ */
 export function scrollToShow(row) {
   const scroller = row?.closest(".scroller");
-  if (!scroller || scroller.scrollHeight <= scroller.clientHeight) return;
+  if (!row || !scroller || scroller.scrollHeight <= scroller.clientHeight) return;
   const box = row.getBoundingClientRect(), view = scroller.getBoundingClientRect();
   if (box.top < view.top) scroller.scrollTop -= view.top - box.top + box.height;
   else if (box.bottom > view.bottom) scroller.scrollTop += box.bottom - view.bottom + box.height;

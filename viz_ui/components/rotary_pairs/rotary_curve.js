@@ -1,11 +1,25 @@
 // The score of one query and one key as a function of their distance, with the distance that is chosen.
 
-import { clamp, element, formatNumber, setText } from "../shared/shared.js";
-import { drawn } from "../shared/svg.js";
+import { drawn, element, setText, written } from "../shared/elements.js";
+import { clamp } from "../shared/look.js";
+import { formatCount, formatNumber } from "../shared/numbers.js";
 
 const CURVE = { width: 340, height: 250, left: 46, right: 10, top: 16, bottom: 38, most: 1024 };
 
+/** @typedef {{ least: number, most: number, trained: number, own: number }} Distances own: between the two tokens */
+
 export class ScoreCurve {
+  /** @type {[least: number, most: number]} */
+  ends = [0, 1];
+  /** @type {[low: number, high: number]} */
+  span = [0, 1];
+  /** @type {(distance: number) => number} */
+  scoreOf = () => 0;
+  pressed = false;
+  dot = drawn("circle");
+  rule = drawn("line");
+
+  /** @param {(distance: number, done: boolean) => void} choose done: the pointer was let go */
   constructor(choose) {
     this.node = element("section", "curve");
     this.title = element("div", "title scores", "Score S by distance");
@@ -17,14 +31,20 @@ export class ScoreCurve {
       this.pressed = true;
       choose(this.distanceAt(event), false);
     };
-    this.picture.onpointermove = (event) => this.pressed && choose(this.distanceAt(event), false);
+    this.picture.onpointermove = (event) => {
+      if (this.pressed) choose(this.distanceAt(event), false);
+    };
     this.picture.onpointerup = this.picture.onpointercancel = (event) => {
       if (this.pressed) choose(this.distanceAt(event), true);
       this.pressed = false;
     };
   }
 
-  /** New tokens: the whole curve, from the shortest distance to the longest. */
+  /**
+   * New tokens: the whole curve, from the shortest distance to the longest.
+   * @param {Distances} distances
+   * @param {(distance: number) => number} scoreOf
+   */
   update({ least, most, trained, own }, scoreOf) {
     this.ends = [least, most];
     this.scoreOf = scoreOf;
@@ -47,43 +67,59 @@ export class ScoreCurve {
     );
   }
 
+  /**
+   * @param {number} least
+   * @param {number} most
+   * @param {number} trained
+   * @param {number} limit where the trained distances end
+   */
   words(least, most, trained, limit) {
     const { width, height, right, top, bottom, left } = CURVE, floor = height - bottom;
-    const text = (words, x, y, anchor) => {
-      const node = drawn("text", { x, y, "text-anchor": anchor });
-      node.textContent = words;
-      return node;
-    };
-    const [low, high] = this.span, commas = (count) => count.toLocaleString("en"), nodes = [
-      text(formatNumber(high, 3), left - 5, this.y(high) + 4, "end"), text(formatNumber(low, 3), left - 5, this.y(low) + 4, "end"),
-      text(commas(least), left, floor + 16, "middle"), text(commas(most), width - right, floor + 16, "end"),
+    /**
+     * @param {string} words
+     * @param {number} x
+     * @param {number} y
+     * @param {string} anchor
+     */
+    const text = (words, x, y, anchor) => written(words, { x, y, "text-anchor": anchor });
+    const [low, high] = this.span, nodes = [
+      text(formatNumber(high, 3), left - 5, this.y(high) + 4, "end"),
+      text(formatNumber(low, 3), left - 5, this.y(low) + 4, "end"),
+      text(formatCount(least), left, floor + 16, "middle"), text(formatCount(most), width - right, floor + 16, "end"),
       text("distance i − j", (left + width - right) / 2, floor + 32, "middle"),
     ];
     if (low < 0 && high > 0 && Math.min(this.y(0) - top, floor - this.y(0)) > 14) {
       nodes.push(text("0", left - 5, this.y(0) + 4, "end"));
     }
-    if (trained < most) nodes.push(text(commas(trained), limit, floor + 16, "middle"), text("never trained", limit + 5, top + 11, "start"));
+    if (trained < most) {
+      nodes.push(text(formatCount(trained), limit, floor + 16, "middle"));
+      nodes.push(text("never trained", limit + 5, top + 11, "start"));
+    }
     return nodes;
   }
 
+  /** @param {number} distance */
   show(distance) {
-    const x = this.x(distance);
+    const x = String(this.x(distance));
     this.dot.setAttribute("cx", x);
-    this.dot.setAttribute("cy", this.y(this.scoreOf(distance)));
+    this.dot.setAttribute("cy", String(this.y(this.scoreOf(distance))));
     this.rule.setAttribute("x1", x);
     this.rule.setAttribute("x2", x);
   }
 
+  /** @param {number} distance */
   x(distance) {
     const [least, most] = this.ends, room = CURVE.width - CURVE.left - CURVE.right;
     return CURVE.left + (room * (distance - least)) / (most - least);
   }
 
+  /** @param {number} score */
   y(score) {
     const [low, high] = this.span, room = CURVE.height - CURVE.top - CURVE.bottom;
     return CURVE.top + (room * (high - score)) / (high - low);
   }
 
+  /** @param {PointerEvent} event */
   distanceAt({ clientX }) {
     const box = this.picture.getBoundingClientRect(), [least, most] = this.ends;
     const x = ((clientX - box.left) * CURVE.width) / box.width, room = CURVE.width - CURVE.left - CURVE.right;

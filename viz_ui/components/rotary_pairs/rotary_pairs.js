@@ -1,19 +1,59 @@
 // The root: two sliders, the chosen pair as a large clock, all pairs as small ones, and the score by distance.
 
-import { applyTheme, clamp, element, formatNumber, living, setText, unpack } from "../shared/shared.js";
+import { unpack } from "../shared/blob.js";
+import { button, element, setText } from "../shared/elements.js";
+import { applyTheme, clamp } from "../shared/look.js";
+import { living } from "../shared/mounting.js";
+import { formatNumber } from "../shared/numbers.js";
 import { Clock, LargeClock, lengthOf, RIM, turnedPair } from "./rotary_clocks.js";
 import { ScoreCurve } from "./rotary_curve.js";
 
+/** @type {Record<string, number>} */
+const ALONG = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const STEP_MILLISECONDS = 60; // of playing: a token further each time
 
+/**
+ * What rotary_pairs.py tells in its header.
+ * @typedef {object} Header
+ * @property {import("./rotary_clocks.js").Pair[]} pairs
+ * @property {{ label: string, position: number }} query
+ * @property {{ label: string, position: number }} key
+ * @property {number} scale of the score
+ * @property {number} computed the score in the pass
+ * @property {number} least distance
+ * @property {number} most distance
+ * @property {number} furthest shift
+ * @property {number} trained distances
+ * @property {boolean} both_ways whether distances below 0 were trained too
+ * @property {number} shift
+ * @property {number} distance
+ * @property {number} pair
+ * @property {number} answered
+ */
+
 class RotaryPairs {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {Uint8Array | undefined} */
+  data;
+  /** @type {Header} */
+  head;
+  /** @type {string | undefined} */
+  tokens; // what the clocks were made for
+  /** @type {Clock[]} */
+  small = [];
+  unit = 1; // pixels of a clock for a length of 1
+  own = 0; // distance of the two tokens
+  now = { shift: 0, distance: 0, pair: 0 };
+  count = 0; // events that were told
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  timer;
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    this.count = 0; // events that were told
-    this.play = element("button", "tool play", "▶ Play");
-    this.play.type = "button";
+    this.play = button("tool play", "▶ Play", () => (this.timer ? this.stop() : this.start()));
     this.play.title = "Move both tokens on, one position at a time";
-    this.play.onclick = () => (this.timer ? this.stop() : this.start());
     this.shift = this.slider("Move both tokens by", (value) => { this.now.shift = value; });
     this.distance = this.slider("Distance i − j", (value) => { this.now.distance = value; });
     const controls = element("div", "controls");
@@ -35,6 +75,10 @@ class RotaryPairs {
     root.append(controls, this.readout, pictures);
   }
 
+  /**
+   * @param {string} name
+   * @param {(value: number) => void} take
+   */
   slider(name, take) {
     const node = element("label", "setting"), input = element("input", "slider"), value = element("output");
     input.type = "range";
@@ -48,6 +92,16 @@ class RotaryPairs {
     return { node, input, value };
   }
 
+  /**
+   * @param {{ input: HTMLInputElement, value: HTMLElement }} slider
+   * @param {number} value
+   */
+  set(slider, value) {
+    slider.input.value = String(value);
+    setText(slider.value, String(value).replace("-", "−"));
+  }
+
+  /** @param {unknown} event */
   tell(event) {
     this.send("move", event);
   }
@@ -56,6 +110,7 @@ class RotaryPairs {
     this.pause();
   }
 
+  /** @param {Uint8Array} data */
   receive(data) {
     applyTheme(this.root);
     if (data === this.data) return;
@@ -84,7 +139,11 @@ class RotaryPairs {
     this.curve.update({ ...this.head, own: this.own }, (distance) => this.score(distance, 0));
   }
 
-  /** The sum of all pairs, times the scale. */
+  /**
+   * The sum of all pairs, times the scale.
+   * @param {number} distance
+   * @param {number} shift
+   */
   score(distance, shift) {
     const { pairs, key, scale } = this.head, at = key.position + shift;
     return scale * pairs.reduce((sum, pair) => sum + turnedPair(pair, at + distance, at).product, 0);
@@ -99,27 +158,38 @@ class RotaryPairs {
       clock.show(now, { unit: this.unit, chosen: index === pair, isNew, index });
       if (index === pair) this.large.show(pairs[index], now, index, queryPosition, keyPosition);
     });
-    for (const [setting, value] of [[this.shift, shift], [this.distance, distance]]) {
-      setting.input.value = value;
-      setText(setting.value, String(value).replace("-", "−"));
-    }
+    this.set(this.shift, shift);
+    this.set(this.distance, distance);
     this.curve.show(distance);
     this.say(queryPosition, keyPosition);
   }
 
-  /** Whether the pair's angle for this distance lies outside the arc that the trained distances went through. */
+  /**
+   * Whether the pair's angle for this distance lies outside the arc that the trained distances went through.
+   * @param {number} theta
+   * @param {number} distance
+   */
   isNew(theta, distance) {
     const { trained, both_ways } = this.head, whole = 2 * Math.PI, arc = trained * theta;
     const angle = (((distance * theta) % whole) + whole) % whole;
     return angle > arc && (!both_ways || whole - angle > arc);
   }
 
+  /**
+   * @param {number} queryPosition
+   * @param {number} keyPosition
+   */
   say(queryPosition, keyPosition) {
     const { query, key, pairs, computed, scale } = this.head, { shift, distance } = this.now;
     const score = this.score(distance, shift), unseen = pairs.filter(({ theta }) => this.isNew(theta, distance));
+    /**
+     * @param {string} text
+     * @param {string} [className]
+     */
     const part = (text, className = "") => element("span", className, text);
     const difference = Math.abs(score - computed), digits = Math.abs(computed) * 1e-4 + 1e-4;
-    const verdict = difference < digits ? `as in the pass (${formatNumber(computed)})` : `in the pass ${formatNumber(computed)}`;
+    const passed = formatNumber(computed);
+    const verdict = difference < digits ? `as in the pass (${passed})` : `in the pass ${passed}`;
     this.readout.replaceChildren(
       part("query ", "query"), part(query.label, "query token"), part(` at ${queryPosition}, `),
       part("key ", "key"), part(key.label, "key token"), part(` at ${keyPosition}: `),
@@ -130,6 +200,10 @@ class RotaryPairs {
     );
   }
 
+  /**
+   * @param {number} pair
+   * @param {boolean} [focus]
+   */
   choose(pair, focus = false) {
     this.now.pair = clamp(pair, 0, this.small.length - 1);
     this.show();
@@ -137,8 +211,9 @@ class RotaryPairs {
     this.told();
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    const by = ALONG[event.key];
     if (!by) return;
     event.preventDefault();
     this.choose(this.now.pair + by, true);
@@ -160,7 +235,7 @@ class RotaryPairs {
 
   pause() {
     clearInterval(this.timer);
-    this.timer = null;
+    this.timer = undefined;
     setText(this.play, "▶ Play");
   }
 

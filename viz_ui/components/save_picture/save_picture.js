@@ -2,19 +2,28 @@
 // configuration names: set that, press the button. The page's colours go in, or a picture taken on a dark
 // page would be white text on nothing.
 
-import { inOrder } from "../shared/shared.js";
+import { inOrder } from "../shared/mounting.js";
 
-export default inOrder(({ data, parentElement }) => {
-  const status = parentElement.querySelector("[role=status]");
+/** @param {import("../shared/mounting.js").Call<{ chart: string, file: string }>} call */
+function mount({ data, parentElement }) {
+  const status = /** @type {HTMLElement} */ (parentElement.querySelector("[role=status]"));
   for (const button of parentElement.querySelectorAll("button")) {
     button.onclick = () => {
       const pressed = pressCamera(data.chart, data.file, button);
       status.textContent = pressed ? "" : "The plot is still being drawn: try again in a moment.";
     };
   }
-});
+}
 
+/**
+ * Whether the chart was there to be saved.
+ * @param {string} chart its key
+ * @param {string} filename
+ * @param {HTMLButtonElement} button whose value is the format
+ * @returns {boolean}
+ */
 function pressCamera(chart, filename, button) {
+  /** @type {any} a chart of plotly.js, which keeps its configuration on its element */
   const plot = document.querySelector(`.st-key-${chart} .js-plotly-plot`);
   const camera = plot?.querySelector('.modebar-btn[data-title^="Download plot"]');
   if (!camera) return false;
@@ -27,3 +36,5 @@ function pressCamera(chart, filename, button) {
   layout.paper_bgcolor = seeThrough;
   return true;
 }
+
+export default inOrder(mount);

@@ -1,8 +1,25 @@
 // Where the arrows of the diagram of shapes run: right angles between boxes, in the gaps that the grid leaves.
 
-/** The points of the arrow from box `a` to box `b`, each { left, right, top, bottom }; `gap` between two boxes. */
+/** @typedef {{ left: number, right: number, top: number, bottom: number }} Box */
+
+/** @param {Box} box */
+const middle = ({ left, right }) => (left + right) / 2;
+
+/** @param {Box} box */
+const height = ({ top, bottom }) => (top + bottom) / 2;
+
+/**
+ * The points of the arrow from box `a` to box `b`.
+ * @param {Box} a
+ * @param {Box} b
+ * @param {object} way
+ * @param {number} way.gap between two boxes
+ * @param {number} way.edge the right end of a line of boxes
+ * @param {boolean} way.wrapped whether `b` stands in the next line
+ * @param {boolean} [way.stream] whether it is the residual stream
+ * @returns {import("../shared/arrows.js").Point[]}
+ */
 export function route(a, b, { gap, edge, wrapped, stream }) {
-  const middle = ({ left, right }) => (left + right) / 2, height = ({ top, bottom }) => (top + bottom) / 2;
   if (wrapped) { // the stream goes on in the next line of the page
     const y = b.top - gap / 2;
     return [[a.right, height(a)], [edge, height(a)], [edge, y], [1, y], [1, height(b)], [b.left, height(b)]];

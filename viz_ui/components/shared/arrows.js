@@ -1,8 +1,15 @@
 // Arrows of diagrams: thin ones, and the thick grey one of the residual stream (arrows.css).
 
-import { drawn } from "./svg.js";
+import { drawn } from "./elements.js";
 
-/** A line with an arrow's head at its end. */
+/** @typedef {[x: number, y: number]} Point */
+
+/**
+ * A line with an arrow's head at its end.
+ * @param {Point[]} points
+ * @param {boolean} isStream
+ * @returns {SVGElement[]}
+ */
 export function arrow(points, isStream) {
   const line = drawn("polyline", { points: points.map((point) => point.join(",")).join(" ") });
   line.setAttribute("class", isStream ? "stream-line" : "flow");

@@ -1,29 +1,32 @@
 // The buttons and the slider that move through steps, and the row of tokens that leads to each step.
 
-import { element, sameList, setText } from "./shared.js";
+import { button, buttonOf, element, iconButton, nameIt, setText } from "./elements.js";
+import { sameList } from "./look.js";
 
+/** @type {Record<string, number>} */
 const SPEEDS = { "½×": 2000, "1×": 1000, "2×": 500, "4×": 250 }; // milliseconds a step
-
-const CHIP_GAP = 3; // pixels between two lines of tokens, as in generation.css
+const PLAY = "M4 2l10 6-10 6z", PAUSE = "M4 3h3v10H4zM9 3h3v10H9z";
 
 export class Player {
+  /** @param {import("./steps.js").Steps} host */
   constructor(host) {
     this.host = host;
     this.node = element("div", "player");
     this.node.setAttribute("role", "toolbar");
     this.node.setAttribute("aria-label", "Player: space plays and pauses, arrow keys step");
+    /** @param {() => number} step */
     const stepTo = (step) => () => {
       host.pause(false);
       host.go(step());
     };
-    this.first = button("First step", "M4 3v10M13 3 6 8l7 5z", stepTo(() => 0));
-    this.back = button("Step back", "M11 3 4 8l7 5z", stepTo(() => host.step - 1));
-    this.toggle = button("Play", "", () => host.toggle());
-    this.forward = button("Step forward", "M5 3l7 5-7 5z", stepTo(() => host.step + 1));
-    this.end = button("Last step", "M3 3l7 5-7 5zM12 3v10", stepTo(() => host.last));
+    this.first = iconButton("First step", "M4 3v10M13 3 6 8l7 5z", stepTo(() => 0));
+    this.back = iconButton("Step back", "M11 3 4 8l7 5z", stepTo(() => host.step - 1));
+    this.toggle = iconButton("Play", PLAY, () => host.toggle());
+    this.forward = iconButton("Step forward", "M5 3l7 5-7 5z", stepTo(() => host.step + 1));
+    this.end = iconButton("Last step", "M3 3l7 5-7 5zM12 3v10", stepTo(() => host.last));
     this.slider = element("input", "slider");
     this.slider.type = "range";
-    this.slider.min = 0;
+    this.slider.min = "0";
     this.slider.setAttribute("aria-label", "Step");
     this.slider.oninput = () => stepTo(() => Number(this.slider.value))();
     this.place = element("span", "place");
@@ -45,45 +48,43 @@ export class Player {
 
   show() {
     const { step, last, playing, place } = this.host;
-    const word = playing ? "Pause" : "Play";
-    this.toggle.ariaLabel = this.toggle.title = word;
-    this.toggle.querySelector("path").setAttribute("d", playing ? "M4 3h3v10H4zM9 3h3v10H9z" : "M4 2l10 6-10 6z");
+    nameIt(this.toggle, playing ? "Pause" : "Play");
+    this.toggle.querySelector("path")?.setAttribute("d", playing ? PAUSE : PLAY);
     this.first.disabled = this.back.disabled = step === 0;
     this.forward.disabled = this.end.disabled = step === last;
-    this.slider.max = last;
-    this.slider.value = step;
+    this.slider.max = String(last);
+    this.slider.value = String(step);
     this.slider.setAttribute("aria-valuetext", `step ${step} of ${last}`);
     setText(this.place, place);
   }
 }
 
-function button(name, path, onclick) {
-  const node = element("button", "tool icon"), space = "http://www.w3.org/2000/svg";
-  node.type = "button";
-  node.ariaLabel = node.title = name;
-  node.onclick = onclick;
-  const icon = document.createElementNS(space, "svg");
-  icon.setAttribute("viewBox", "0 0 16 16");
-  icon.setAttribute("aria-hidden", "true");
-  icon.append(document.createElementNS(space, "path"));
-  icon.firstChild.setAttribute("d", path);
-  node.append(icon);
-  return node;
-}
+/**
+ * What chips stand for: the tokens of a text, of which each step has read some.
+ * @typedef {object} Text
+ * @property {{ labels: string[], prompt_length: number }} head
+ * @property {{ forced: boolean }[]} steps
+ * @property {{ read: number, queries: number }} now
+ */
 
 /** The text so far as tokens: those of the prompt lead to the prefill, each other one to the step that chose it. */
 export class Chips {
+  /** @type {HTMLButtonElement[]} */
+  chips = [];
+  /** @type {string[]} */
+  labels;
+
+  /** @param {import("./steps.js").Steps & Text} host */
   constructor(host) {
     this.host = host;
     this.node = element("div", "chips");
     this.node.setAttribute("role", "list");
-    this.node.onclick = ({ target }) => {
-      const chip = target.closest("button");
+    this.node.onclick = (event) => {
+      const chip = buttonOf(event);
       if (!chip) return;
       host.pause(false);
       host.go(Math.max(0, Number(chip.value) - host.head.prompt_length));
     };
-    this.chips = [];
   }
 
   update() {
@@ -94,16 +95,15 @@ export class Chips {
     labels.forEach((label, place) => {
       const step = place - prompt_length, text = label.slice(label.indexOf(" ") + 1);
       setText(this.chips[place], text);
-      this.chips[place].title = step < 0 ? `${label}, of the prompt` : `${label}, chosen in step ${step}`;
-      this.chips[place].ariaLabel = this.chips[place].title;
+      nameIt(this.chips[place], step < 0 ? `${label}, of the prompt` : `${label}, chosen in step ${step}`);
     });
     this.node.replaceChildren(...this.chips);
   }
 
+  /** @param {number} place */
   chip(place) {
-    const chip = element("button", "chip token");
-    chip.type = "button";
-    chip.value = place;
+    const chip = button("chip token");
+    chip.value = String(place);
     chip.tabIndex = -1; // the arrow keys lead there; hundreds of stops on Tab's way would be none
     return chip;
   }
@@ -120,7 +120,7 @@ export class Chips {
       else chip.removeAttribute("aria-current");
     });
     const line = this.chips[now.read].offsetTop - this.chips[0].offsetTop; // the chosen token in the second line
-    const pitch = this.chips[0].offsetHeight + CHIP_GAP;
+    const pitch = this.chips[0].offsetHeight + parseFloat(getComputedStyle(this.node).rowGap);
     if (line < this.node.scrollTop || line > this.node.scrollTop + pitch) this.node.scrollTop = line - pitch;
   }
 }

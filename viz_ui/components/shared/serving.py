@@ -25,7 +25,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from streamlit import config
 
-from viz_ui.look.colours import role_css
+from viz_ui.look.colours import colour_css
 
 _FOLDER = Path(__file__).resolve().parents[1]
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
@@ -37,7 +37,7 @@ def _read_files() -> dict[str, bytes]:
     """Every script and style by its path below `components`, and the colours, which Python knows."""
     found = sorted(path for path in _FOLDER.rglob("*") if path.suffix in _MEDIA_TYPES)
     files = {path.relative_to(_FOLDER).as_posix(): path.read_bytes() for path in found}
-    return files | {"colours.css": role_css().encode()}
+    return files | {"colours.css": colour_css().encode()}
 
 
 def version_of(files: dict[str, bytes]) -> str:

@@ -1,13 +1,28 @@
 // The map of all tiles: which queries × keys are worked through, in fast memory now, to come, or skipped.
 
-import { cellNumber, endNumber, paintCells } from "../shared/cells.js";
-import { element } from "../shared/shared.js";
+import { cellNumber, paintCells } from "../shared/cells.js";
+import { element, penOf, place } from "../shared/elements.js";
+import { paintRamp, sizeCanvas } from "../shared/look.js";
+import { formatEnd } from "../shared/numbers.js";
 
 const MAP_SIDE = 206; // pixels that the longer side of the map may take
 const MAP_CELL = 24; // the most that one cell may take
 const STRIP = 13; // of Q, K, V and O along the sides
 
 export class TileMap {
+  cell = 1; // pixels
+  left = STRIP + 8; // of the cells, in the stage
+  top = 2 * STRIP + 8;
+  /** @type {Record<string, HTMLElement>} */
+  strips = {};
+  /** @type {Map<string, number>} */
+  tileAt; // the number of a tile by its first row and column; -1 of one that is skipped
+  /** @type {{ rows: number, columns: number }} */
+  size; // of the first tile, which no other exceeds
+  /** @type {import("../shared/cells.js").Matrix} */
+  spec;
+
+  /** @param {import("./tiles.js").Tiles} host */
   constructor(host) {
     this.host = host;
     this.node = element("section", "map");
@@ -15,7 +30,6 @@ export class TileMap {
     this.stage = element("div", "stage");
     this.canvas = element("canvas", "cells");
     this.frame = element("div", "frame");
-    this.strips = {};
     for (const [name, role, axis] of [["Q", "query", "rows"], ["K", "key", "columns"], ["V", "value", "columns"],
       ["O", "stream", "rows"]]) {
       const strip = element("div", `strip ${axis} of-${name}`), block = element("i");
@@ -56,9 +70,9 @@ export class TileMap {
     const [corner] = [...tiles.map(({ corners }) => corners), ...skipped].filter(([top, , left]) => !top && !left);
     this.size = { rows: corner[1], columns: corner[3] };
     this.spec = this.host.spec("scores", values, mask, head.queries, head.keys);
-    const words = element("span", "small", ` ${head.queries.length} × ${keys}, one tile at a time`);
-    this.title.replaceChildren(`S = ${head.score_formula}`, words);
-    this.legend.lastChild.hidden = mask.every(Boolean);
+    const note = element("span", "small", ` ${head.queries.length} × ${keys}, one tile at a time`);
+    this.title.replaceChildren(`S = ${head.score_formula}`, note);
+    /** @type {HTMLElement} */ (this.legend.lastElementChild).hidden = mask.every(Boolean);
     this.showScales();
   }
 
@@ -67,27 +81,19 @@ export class TileMap {
     const kinds = { scores: ["S"], exponentials: ["e", "S−m′"], output: ["O"], mixed: ["O / l"] };
     this.scales.replaceChildren(...Object.entries(kinds).map(([name, title]) => {
       const { low, high, lut } = this.host.spec(name, [], null, [], []);
-      const entry = element("span", "entry"), ramp = element("canvas", "ramp"), image = new ImageData(256, 1);
-      ramp.width = 256;
-      ramp.height = 1;
-      new Uint32Array(image.data.buffer).set(lut);
-      ramp.getContext("2d").putImageData(image, 0, 0);
-      entry.append(withPower("b", "", title), element("span", "", endNumber(low)), ramp);
-      entry.append(element("span", "", endNumber(high)));
+      const entry = element("span", "entry"), ramp = element("canvas", "ramp");
+      paintRamp(ramp, lut);
+      entry.append(withPower("b", "", title), element("span", "", formatEnd(low)), ramp);
+      entry.append(element("span", "", formatEnd(high)));
       return entry;
     }));
   }
 
   layout() {
-    const { queries, keys } = this.host.head, ratio = window.devicePixelRatio || 1;
+    const { queries, keys } = this.host.head;
     this.cell = Math.min(MAP_SIDE / queries.length, MAP_SIDE / keys.length, MAP_CELL);
     const width = this.cell * keys.length, height = this.cell * queries.length;
-    this.left = STRIP + 8;
-    this.top = 2 * STRIP + 8;
-    for (const canvas of [this.canvas, this.whole]) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-    }
+    for (const canvas of [this.canvas, this.whole]) sizeCanvas(canvas, width, height);
     place(this.canvas, this.left, this.top, width, height);
     place(this.strips.Q, 0, this.top, STRIP, height);
     place(this.strips.O, this.left + width + 8, this.top, STRIP, height);
@@ -99,7 +105,7 @@ export class TileMap {
   }
 
   show() {
-    const { now, step, tiles, root } = this.host, pen = this.canvas.getContext("2d");
+    const { now, step, tiles, root } = this.host, pen = penOf(this.canvas);
     const style = getComputedStyle(root), scale = this.canvas.width / this.host.head.keys.length;
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
     pen.drawImage(this.whole, 0, 0);
@@ -107,22 +113,23 @@ export class TileMap {
     pen.strokeStyle = style.getPropertyValue("--stream");
     pen.lineWidth = 0.5;
     for (const [number, { top, left, rows, columns }] of tiles.entries()) {
-      const box = [left, top, columns, rows].map((edge) => edge * scale);
+      const [x, y, width, height] = [left, top, columns, rows].map((edge) => edge * scale);
       pen.globalAlpha = number > step ? 1 : number < step ? 0.68 : 0;
-      pen.fillRect(...box);
+      pen.fillRect(x, y, width, height);
       pen.globalAlpha = 1;
-      if (Math.min(box[2], box[3]) > 5) pen.strokeRect(...box);
+      if (Math.min(width, height) > 5) pen.strokeRect(x, y, width, height);
     }
     place(this.frame, this.left + now.left * this.cell, this.top + now.top * this.cell,
       now.columns * this.cell, now.rows * this.cell);
     for (const [name, strip] of Object.entries(this.strips)) {
-      const along = name === "Q" || name === "O", block = strip.lastChild;
+      const along = name === "Q" || name === "O", block = /** @type {HTMLElement} */ (strip.lastChild);
       const [start, length] = along ? [now.top, now.rows] : [now.left, now.columns];
       block.style[along ? "top" : "left"] = `${start * this.cell}px`;
       block.style[along ? "height" : "width"] = `${length * this.cell}px`;
     }
   }
 
+  /** @param {MouseEvent} event */
   cellAt(event) {
     const box = this.canvas.getBoundingClientRect(), { queries, keys } = this.host.head;
     const row = Math.floor((event.clientY - box.top) / this.cell);
@@ -130,17 +137,22 @@ export class TileMap {
     return row >= 0 && column >= 0 && row < queries.length && column < keys.length ? { row, column } : null;
   }
 
+  /**
+   * The number of the tile that a cell lies in; -1 for one that is skipped.
+   * @param {{ row: number, column: number }} cell
+   */
   tileOf({ row, column }) {
     const { rows, columns } = this.size;
-    return this.tileAt.get(`${row - (row % rows)},${column - (column % columns)}`);
+    return this.tileAt.get(`${row - (row % rows)},${column - (column % columns)}`) ?? -1;
   }
 
+  /** @param {PointerEvent} event */
   pointAt(event) {
     const cell = this.cellAt(event), { head, step, last } = this.host;
     if (!cell) return this.host.tooltip.hide();
     const number = this.tileOf(cell), at = cell.row * head.keys.length + cell.column;
     const state = number > step ? "still to come" : number < step ? "done, no longer in fast memory" : "in fast memory";
-    const value = this.spec.mask[at] ? cellNumber(this.spec, at) : "masked (−∞)";
+    const value = this.spec.mask?.[at] ? cellNumber(this.spec, at) : "masked (−∞)";
     this.host.tooltip.show([
       [`query ${head.queries[cell.row]}`, "query"],
       [`key ${head.keys[cell.column]}`, "key"],
@@ -149,8 +161,9 @@ export class TileMap {
     ], event.clientX, event.clientY);
   }
 
+  /** @param {MouseEvent} event */
   click(event) {
-    const cell = this.cellAt(event), number = cell && this.tileOf(cell);
+    const cell = this.cellAt(event), number = cell ? this.tileOf(cell) : -1;
     if (!cell || number < 0) return;
     this.host.pause(false);
     this.host.choose(cell.row);
@@ -158,13 +171,15 @@ export class TileMap {
   }
 }
 
-/** An element with a text, and a power raised behind it. */
+/**
+ * An element with a text, and a power raised behind it.
+ * @param {"b" | "div"} tag
+ * @param {string} className
+ * @param {string[]} words the text and the power
+ * @returns {HTMLElement}
+ */
 export function withPower(tag, className, [text, power]) {
   const node = element(tag, className, text);
   if (power) node.append(element("sup", "", power));
   return node;
-}
-
-function place(node, left, top, width, height) {
-  Object.assign(node.style, { left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px` });
 }

@@ -1,29 +1,53 @@
 // Rows of tokens: what each reader sees of a prompt with a blank in it. A click leaves another token out.
 
-import { applyTheme, element, living, unpack } from "../shared/shared.js";
+import { unpack } from "../shared/blob.js";
+import { button, buttonOf, element, focusedIn } from "../shared/elements.js";
+import { applyTheme } from "../shared/look.js";
+import { living } from "../shared/mounting.js";
 import { nearestAhead } from "../shared/walk.js";
 
+/** @typedef {{ title: string, words: string, blank: number, seen_until: number }} Row what a reader sees */
+
 class SeenTokens {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {Uint8Array | undefined} */
+  packed;
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    root.onclick = (event) => this.pick(event.target.closest("button"));
+    root.onclick = (event) => this.pick(buttonOf(event));
     root.onkeydown = (event) => this.move(event);
   }
 
+  /** @param {number} token */
   tell(token) {
     this.send("pick", token);
   }
 
+  /** @param {Uint8Array} data */
   receive(data) {
     applyTheme(this.root);
     if (data === this.packed) return;
     this.packed = data;
-    const { tokens, rows } = unpack(data).head, focused = this.root.getRootNode().activeElement?.dataset?.row;
+    const focused = focusedIn(this.root)?.dataset.row;
+    /** @type {{ tokens: string[], rows: Row[] }} */
+    const { tokens, rows } = unpack(data).head;
     this.root.replaceChildren(...rows.map((row, number) => this.row(tokens, row, number)));
-    for (const list of this.root.querySelectorAll(".tokens")) this.keepInView(list);
-    if (focused) this.root.querySelector(`button[data-row="${focused}"].blank`)?.focus({ preventScroll: true });
+    /** @type {NodeListOf<HTMLElement>} */
+    const lists = this.root.querySelectorAll(".tokens");
+    for (const list of lists) this.keepInView(list);
+    /** @type {HTMLElement | null} */
+    const blank = focused ? this.root.querySelector(`button[data-row="${focused}"].blank`) : null;
+    blank?.focus({ preventScroll: true });
   }
 
+  /**
+   * @param {string[]} tokens labels
+   * @param {Row} row
+   * @param {number} number
+   */
   row(tokens, { title, words, blank, seen_until: until }, number) {
     const row = element("section", "row"), list = element("div", "tokens");
     row.append(element("b", "", title), element("span", "small", words), list);
@@ -31,33 +55,36 @@ class SeenTokens {
     list.ariaLabel = `What ${title} sees. Click a token to hide it.`;
     list.append(...tokens.map((label, token) => {
       const kind = token === blank ? "blank" : token < until ? "seen" : "beyond";
-      const button = element("button", `token ${kind}`, token === blank ? "▁▁▁" : label);
-      button.type = "button";
-      button.value = token;
-      button.dataset.row = number;
-      button.tabIndex = token === blank ? 0 : -1;
+      const node = button(`token ${kind}`, token === blank ? "▁▁▁" : label);
+      node.value = String(token);
+      node.dataset.row = String(number);
+      node.tabIndex = token === blank ? 0 : -1;
       const state = token === blank ? ", hidden" : token < until ? "" : ", not seen";
-      button.ariaLabel = `${title}: token ${token}, ${label}${state}`;
-      button.ariaPressed = String(token === blank);
-      return button;
+      node.ariaLabel = `${title}: token ${token}, ${label}${state}`;
+      node.ariaPressed = String(token === blank);
+      return node;
     }));
     return row;
   }
 
+  /** @param {HTMLButtonElement | null} button */
   pick(button) {
     if (button) this.tell(Number(button.value));
   }
 
+  /** @param {KeyboardEvent} event */
   move(event) {
-    const from = event.target.closest("button"), list = from?.closest(".tokens");
+    const from = buttonOf(event), list = from?.closest(".tokens");
     const next = list && nearestAhead(event, from, list.querySelectorAll("button"));
-    if (!next) return;
+    if (!list || !next) return;
     for (const button of list.querySelectorAll("button")) button.tabIndex = button === next ? 0 : -1;
     next.focus();
   }
 
+  /** @param {HTMLElement} list */
   keepInView(list) {
-    const blank = list.querySelector(".blank"), middle = blank.offsetTop - list.clientHeight / 2;
+    const blank = /** @type {HTMLElement} */ (list.querySelector(".blank"));
+    const middle = blank.offsetTop - list.clientHeight / 2;
     list.scrollTop = list.scrollHeight > list.clientHeight ? middle : 0;
   }
 }
