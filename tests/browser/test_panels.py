@@ -57,7 +57,7 @@ def hover(page, name, row, column):
 
 def number(text):
     """The number that a person reads in `text`: 0.3312, −1.5, 1.2×10⁻⁵."""
-    mantissa, _, exponent = text.strip().replace("−", "-").partition("×10")
+    mantissa, _, exponent = text.strip().replace("−", "-").replace(",", "").partition("×10")
     return float(mantissa) * 10.0 ** int(exponent.translate(SUPERSCRIPTS) or 0)
 
 

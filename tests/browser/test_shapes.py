@@ -42,7 +42,7 @@ def fact(page, name):
 
 
 def as_float(text):
-    mantissa, _, power = text.replace("−", "-").partition("×10")
+    mantissa, _, power = text.replace("−", "-").replace(",", "").partition("×10")
     return float(mantissa) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
 
 

@@ -25,6 +25,7 @@ const SIDE_BY_SIDE = 860; // pixels from which the ledger stands beside the map
  * @property {[scores: number, output: number]} ends of the colour scales
  * @property {[maximum: number | null, total: number]} start of a row before its first tile; null: −∞
  * @property {[read: number, written: number]} moved bytes in all
+ * @property {string} score_formula what the scores are
  * @property {number} step
  * @property {number} query
  * @property {number} answered
