@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from tests.support.browser import eventually, looks, nothing_sticks_out, on_first_screen, open_page, settle
 from tests.support.explorer import LONG, PROMPT, chosen, ids, link
+from tests.support.numbers import read_number
 from tests.support.transformers_tiny_gpt import queries_keys_values
 
 LAYER, HEAD = 2, 5
@@ -35,13 +36,7 @@ def rests_at(page, tile, query=None):
 
 def numbers(text):
     """The numbers of a sentence, as the page writes them."""
-    found = re.findall(r"−?∞|−?[\d.]*\d(?:×10[⁻⁰-⁹¹²³]+)?", text)
-    power = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
-    result = []
-    for one in found:
-        mantissa, _, exponent = one.replace("−", "-").replace("∞", "inf").partition("×10")
-        result.append(float(mantissa) * 10.0 ** int(exponent.translate(power) or 0))
-    return result
+    return [read_number(one) for one in re.findall(r"−?∞|−?[\d.,]*\d(?:×10[⁻⁰-⁹¹²³]+)?", text)]
 
 
 @pytest.mark.theme("dark")

@@ -8,13 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import eventually, open_page, picture_of, settle
+from tests.support.numbers import read_number
 from tests.support.panels_app import WIDTH, attention, labels
 from viz_ui.look.colours import diverging_lut, sequential_lut
 
 TOKENS = 6
 NAMES = labels(TOKENS)
 Q, K, RAW, MASK, WEIGHTS = attention(TOKENS)
-SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
 @pytest.fixture(scope="session")
@@ -53,12 +53,6 @@ def place(page, name, row, column):
 
 def hover(page, name, row, column):
     cells(page, name).hover(position=place(page, name, row, column))
-
-
-def number(text):
-    """The number that a person reads in `text`: 0.3312, −1.5, 1.2×10⁻⁵."""
-    mantissa, _, exponent = text.strip().replace("−", "-").replace(",", "").partition("×10")
-    return float(mantissa) * 10.0 ** int(exponent.translate(SUPERSCRIPTS) or 0)
 
 
 def event(page):
@@ -113,7 +107,7 @@ def test_the_tooltip_names_row_and_column_and_says_the_number(head):
         hover(head, name, 5, 1)
         expect(lines.nth(0)).to_have_text(f"query {NAMES[5]}")
         expect(lines.nth(1)).to_have_text(f"key {NAMES[1]}" if second == "key" else "feature 1")
-        eventually(lambda: number(lines.nth(2).inner_text()), pytest.approx(values[5, 1], rel=5e-4))
+        eventually(lambda: read_number(lines.nth(2).inner_text()), pytest.approx(values[5, 1], rel=5e-4))
         box = tooltip.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 1400
@@ -171,7 +165,7 @@ def test_the_keyboard_moves_picks_and_goes_back(head):
     eventually(lambda: [framed(head, "weights", "hovered", axis) for axis in ("row", "column")], [5, 1])
     spoken = head.locator("[aria-live]")
     expect(spoken).to_contain_text(f"query {NAMES[5]}, key {NAMES[1]}")
-    eventually(lambda: number(spoken.inner_text().rpartition(", ")[2]), pytest.approx(WEIGHTS[5, 1], rel=5e-4))
+    eventually(lambda: read_number(spoken.inner_text().rpartition(", ")[2]), pytest.approx(WEIGHTS[5, 1], rel=5e-4))
     head.keyboard.press("End")
     eventually(lambda: framed(head, "weights", "hovered", "column"), 5)
     head.keyboard.press("PageUp")
@@ -199,7 +193,7 @@ def bars(page):
 def test_bars_show_the_row_and_sort(head):
     shown = bars(head)
     assert [label for label, _ in shown] == NAMES
-    assert [number(text) for _, text in shown[:5]] == pytest.approx(WEIGHTS[4, :5], rel=5e-4)
+    assert [read_number(text) for _, text in shown[:5]] == pytest.approx(WEIGHTS[4, :5], rel=5e-4)
     assert shown[5][1] == "masked"
     widths = (
         panel(head, "bars")
@@ -278,7 +272,7 @@ def test_lines_of_scores_are_on_their_scale_and_show_the_sign(page, app):
     expect(lines).to_contain_text("Red is above 0, blue below")
     lines.locator(".query-side .row").nth(2).hover()
     numbers = lines.locator(".key-side .row .number")
-    eventually(lambda: [number(text) for text in numbers.all_inner_texts()], pytest.approx(RAW[2], rel=6e-3))
+    eventually(lambda: [read_number(text) for text in numbers.all_inner_texts()], pytest.approx(RAW[2], rel=6e-3))
     eventually(lambda: (line_ink(page)[1] > 0).all(), True)  # nothing is masked, a negative one has its line
     hues = lines.locator("canvas").evaluate(
         """canvas => { const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -329,7 +323,7 @@ def test_labels_are_shown_as_they_are_and_every_colour_bar_has_its_own_numbers(h
     assert number_left < word_left  # the index stays left of a right-to-left token
 
     ends = panel(head, "raw").locator(".ends span").all_inner_texts()
-    assert [number(text) for text in ends] == pytest.approx([-np.abs(RAW).max(), 0, np.abs(RAW).max()], rel=5e-3)
+    assert [read_number(text) for text in ends] == pytest.approx([-np.abs(RAW).max(), 0, np.abs(RAW).max()], rel=5e-3)
     assert panel(head, "weights").locator(".ends span").all_inner_texts() == ["0", "0.5", "1"]
 
 
@@ -346,7 +340,7 @@ def test_a_query_with_nothing_to_attend_to_is_said(page, app):
 def test_one_token(page, app):
     open_page(page, f"{app}/?tokens=1")
     np.testing.assert_array_equal(pixels(page, "weights")[0, 0, 2, 2, :3], sequential_lut()[255])
-    assert [(label, number(text)) for label, text in bars(page)] == [(NAMES[0], 1)]
+    assert [(label, read_number(text)) for label, text in bars(page)] == [(NAMES[0], 1)]
     panel(page, "weights").get_by_role("application").focus()
     page.keyboard.press("ArrowRight")
     eventually(lambda: framed(page, "weights", "hovered", "column"), 0)
@@ -375,7 +369,7 @@ def test_two_hundred_tokens_fit_a_narrow_window(page, app):
     shown = page.get_by_role("tooltip").locator("div").all_inner_texts()
     row, column = (int(line.split()[1]) for line in shown[:2])  # cells are small: believe the tooltip
     assert abs(row - 133) <= 1
-    assert number(shown[2]) == pytest.approx(weights[row, column], rel=5e-3)
+    assert read_number(shown[2]) == pytest.approx(weights[row, column], rel=5e-3)
 
 
 def next_head(page):

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from transformers.models.llama import modeling_llama
 
 from tests.support.browser import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.numbers import read_number
 from tests.support.rotary_model import NAME, save_turning
 from viz_model.positions.rotary import new_angles, rotary_pairs
 
@@ -27,10 +28,6 @@ def turning_trace(tmp_path_factory):
 def link(base, **choices):
     chosen = {"model": "tiny-gpt", "prompt": PROMPT, "layer": LAYER, "head": HEAD, "query": QUERY, "key": KEY}
     return f"{base}/positions?{urlencode(chosen | choices)}"
-
-
-def shown_number(text):
-    return float(text.replace("−", "-"))
 
 
 def chips(page):
@@ -95,7 +92,7 @@ def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page,
     on_first_screen(page, ".rotary .large svg", ".rotary .clocks", ".rotary .curve svg")
     value, clocks = page.locator(".rotary .readout .value"), page.locator(".rotary .clock .number")
     own = score_of(turning_trace, QUERY, KEY)
-    eventually(lambda: shown_number(value.inner_text().removeprefix("S = ")), pytest.approx(own, rel=1e-3))
+    eventually(lambda: read_number(value.inner_text().removeprefix("S = ")), pytest.approx(own, rel=1e-3))
     assert own == pytest.approx(turning_trace.scores(LAYER, HEAD)[QUERY, KEY].item(), abs=1e-5)
     before, arms = clocks.all_inner_texts(), page.locator(".rotary .clocks").inner_html()
     both = page.get_by_role("slider", name="Move both tokens by")
@@ -110,7 +107,7 @@ def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page,
     page.keyboard.press("End")
     far = 512  # twice the trained length
     apart = score_of(turning_trace, KEY + far, KEY)
-    eventually(lambda: shown_number(value.inner_text().removeprefix("S = ")), pytest.approx(apart, rel=1e-3))
+    eventually(lambda: read_number(value.inner_text().removeprefix("S = ")), pytest.approx(apart, rel=1e-3))
     assert apart != pytest.approx(own, abs=0.01)
     pairs = rotary_pairs(turning_trace, LAYER, HEAD, QUERY, KEY)
     new = new_angles(pairs.frequencies, far, 255, both_ways=False).tolist()
@@ -125,11 +122,11 @@ def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page,
     expected = {"shift": "3", "apart": str(far - (QUERY - KEY)), "pair": "1"}
     eventually(lambda: {name: address(page)[name] for name in expected}, expected)
     open_page(page, page.url)
-    eventually(lambda: shown_number(value.inner_text().removeprefix("S = ")), pytest.approx(apart, rel=1e-3))
+    eventually(lambda: read_number(value.inner_text().removeprefix("S = ")), pytest.approx(apart, rel=1e-3))
     expect(page.get_by_role("button", name=re.compile("^Pair 1"))).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Play").click()
     page.get_by_role("button", name="Pause").click()
-    eventually(lambda: shown_number(value.inner_text().removeprefix("S = ")), pytest.approx(apart, rel=1e-3))
+    eventually(lambda: read_number(value.inner_text().removeprefix("S = ")), pytest.approx(apart, rel=1e-3))
     settle(page)
 
 

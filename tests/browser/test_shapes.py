@@ -12,6 +12,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, Lla
 
 from tests.reference.name_maps import LLAMA_7B
 from tests.support.browser import FOCUSED, address, eventually, looks, nothing_sticks_out, open_page, settle
+from tests.support.numbers import read_number
 from tests.support.transformers_tiny_gpt import CONTEXT, HEADS, LAYERS, WIDTH, gpt2, queries_keys_values
 from viz_model.model.tokenizer import Tokenizer
 
@@ -39,11 +40,6 @@ def fact(page, name):
     """A number of the card beside the diagram."""
     row = page.locator(".fact", has_text=re.compile(f"^{re.escape(name)} ")).first
     return row.locator(".amount").inner_text()
-
-
-def as_float(text):
-    mantissa, _, power = text.replace("−", "-").replace(",", "").partition("×10")
-    return float(mantissa) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
 
 
 @pytest.mark.viewport(1280, 720)
@@ -84,7 +80,7 @@ def test_a_click_opens_the_tensor_with_its_line_and_numbers(page, app_url):
     values = np.stack([queries_keys_values(ids, 2, head)[2] for head in range(HEADS)])
     numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
     for name, number in (numbers | {"norm √Σx²": np.linalg.norm(values)}).items():
-        eventually(lambda name=name: as_float(fact(page, name)), pytest.approx(number, rel=2e-3, abs=2e-5))
+        eventually(lambda name=name: read_number(fact(page, name)), pytest.approx(number, rel=2e-3, abs=2e-5))
     expect(page.locator(".card .line")).to_contain_text("v = model.blocks[2].attn.value(norm1)")
     expect(page.get_by_test_id("stCode")).to_contain_text("v = model.blocks[2].attn.value(norm1)")
     expect(page.locator("[data-panel='attn.v'] canvas.cells")).to_be_visible()

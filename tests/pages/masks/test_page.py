@@ -15,6 +15,7 @@ from torch.nn import functional as F
 import viz_model as vm
 from tests.support.app import PROMPTS, at, drawn_matrices, ids, opened
 from tests.support.blobs import opened_large
+from tests.support.numbers import read_number
 from tests.support.transformers_tiny_gpt import gpt2, queries_keys_values
 from viz_model.masking.drawn import encode_mask
 
@@ -96,7 +97,7 @@ def test_the_next_token_against_transformers_and_scipy():
     np.testing.assert_allclose(table["B − A"], table["B"] - table["A"], atol=1e-9)
     said = words(app(mask_a="causal", **choice))
     bits = entropy(first, np.exp(log_softmax(logits[1])), base=2)
-    [shown] = [float(part.split(" bits")[0]) for part in said.split("KL(A‖B) = **")[1:]]
+    [shown] = [read_number(part.split(" bits")[0]) for part in said.split("KL(A‖B) = **")[1:]]
     assert shown == pytest.approx(bits, rel=2e-3)
 
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.numbers import read_number
 from tests.support.properties import examples
 from tests.support.sources import ROOT
 from viz_ui.look.text import counted, labels, number, plain, shown, size_words
@@ -195,8 +196,6 @@ def test_numbers_of_any_library_read_alike(kind):
 @given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: value == 0 or 1e-300 < abs(value) < 1e300))
 def test_a_number_is_right_to_four_digits_and_holds_no_ascii_minus(value):
     text = number(value)
-    digits, _, power = text.replace("−", "-").replace(",", "").partition("×10")
-    power = int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
-    assert float(f"{digits}e{power}") == pytest.approx(value, rel=5.1e-4, abs=0)
+    assert read_number(text) == pytest.approx(value, rel=5.1e-4, abs=0)
     assert "-" not in text
     assert len(text) <= 14

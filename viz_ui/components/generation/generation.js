@@ -36,6 +36,7 @@ import { StepNumbers } from "./step_numbers.js";
  * @property {number} drawn
  * @property {string} drawn_label
  * @property {boolean} forced whether the reader took the token
+ * @property {boolean} fixed whether the model always writes it here
  * @property {number[]} left tokens after each cut
  * @property {number[]} held probability after each cut
  * @property {Candidate[]} candidates

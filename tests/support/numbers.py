@@ -1,0 +1,9 @@
+"""What `viz_ui.look.text.number` and the components write, read back."""
+
+_PLAIN = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", ",")
+
+
+def read_number(text):
+    """The number that a person reads: 0.3312, −1.5, 12,350, 1.2×10⁻⁵, −∞."""
+    mantissa, _, power = text.strip().translate(_PLAIN).replace("∞", "inf").partition("×10")
+    return float(f"{mantissa}e{power or 0}" if mantissa.strip("-") != "inf" else mantissa)
