@@ -7,24 +7,36 @@ import addressBar from "../../../viz_ui/components/address_bar/address_bar.js";
 
 let number = 0;
 
-/** What the address is after a correction, and how many steps of Back were made. */
+/**
+ * What the address is after a correction, which makes no step of Back.
+ * @param {string} address
+ * @param {[name: string, value: string][]} seen
+ * @param {[name: string, value: string][]} wanted
+ * @param {{ again?: boolean }} [times]
+ */
 function corrected(address, seen, wanted, { again = false } = {}) {
   const location = new URL(address, "http://localhost/");
   let steps = 0;
   const history = {
     state: "kept",
+    /**
+     * @param {unknown} state
+     * @param {string} _
+     * @param {string} to
+     */
     replaceState: (state, _, to) => {
       assert.equal(state, "kept");
       location.href = new URL(to, location).href;
     },
     pushState: () => (steps += 1),
   };
-  globalThis.window = { location, history };
+  globalThis.window = /** @type {any} */ ({ location, history });
   addressBar({ data: { number: again ? number : ++number, seen, wanted } });
   assert.equal(steps, 0);
   return location.pathname + location.search + location.hash;
 }
 
+/** @type {[name: string, value: string][]} */
 const HEAD = [["model", "tiny-gpt"], ["head", "2.6"]];
 
 test("what a page begins with", () => {
