@@ -56,7 +56,7 @@ def draw() -> None:
     st.markdown(
         "**How can attention work without storing its whole matrix?** It goes tile by tile. A query keeps its "
         "maximum **m**, sum **l** and output **O**.",
-        help=explained("score", "softmax", "value", "weight"),
+        help=explained("score", "softmax", "value", "attention weight"),
     )
     with st.container(horizontal=True, horizontal_alignment="center", gap="large"):
         for formula in ONLINE_SOFTMAX:

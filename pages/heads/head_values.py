@@ -33,18 +33,23 @@ DRAWN = {
     drawn.name: drawn
     for drawn in (
         HeadQuantity(RAW, "the product of each query with each key", "scores", "diverging", masked=False),
-        HeadQuantity(SCORES, "the raw scores, times the scale of this model", "scores", "diverging", masked=False),
+        HeadQuantity(SCORES, "the raw scores, scaled", "scores", "diverging", masked=False),
         HeadQuantity(MASKED, "what goes into softmax; masked cells are −∞", "scores", "diverging", masked=True),
         HeadQuantity(WEIGHTS, "the softmax of each row", "weights", "sequential", masked=True),
         HeadQuantity(
             CARRIED,
-            "how long the weighted value vector is",
+            "weight × length of the value vector, ‖a·v‖: how much the token of the key contributes",
             "value",
             "sequential",
             masked=True,
         ),
     )
 }
+
+
+def in_words(kind: HeadQuantity, trace: vm.Trace, layer: int) -> str:
+    """What is drawn, in words; the scale is that of this layer."""
+    return f"the raw scores {AttentionFormula.of(trace, layer).scaling_words}" if kind.name == SCORES else kind.words
 
 
 def formula(trace: vm.Trace, name: str, layer: int) -> str:

@@ -24,15 +24,20 @@ from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 RANGES = ("0 to 1", "scale to this head")
 
 # What a checkpoint's figures say of a head: where its mean weight goes. An encoder-decoder has them of cross-attention.
+# Then by name of the figure: on which texts it was measured.
 MEASURED = {
-    "previous_text": "on the previous token (held-out text)",
-    "next_text": "on the next token (held-out text)",
-    "previous_random": "on the previous token (random tokens, repeated)",
-    "induction": "on the token after an earlier copy (random tokens, repeated)",
-    "induction_text": "on the token after an earlier copy (held-out text, repeated)",
-    "year_letters": "on the letters of the year (held-out dates)",
-    "month_letters": "on the letters of the month (held-out dates)",
-    "day_letters": "on the letters of the day (held-out dates)",
+    "mean weight on the previous token": {
+        "previous_text": "on text not used in training",
+        "previous_random": "on random tokens that come twice",
+    },
+    "mean weight on the next token": {"next_text": "on text not used in training"},
+    "mean weight on the token that followed an earlier copy of the query's token": {
+        "induction": "on random tokens that come twice",
+        "induction_text": "on text not used in training that comes twice",
+    },
+    "writing the year, mean weight on its letters": {"year_letters": "on dates not used in training"},
+    "writing the month, mean weight on its letters": {"month_letters": "on dates not used in training"},
+    "writing the day, mean weight on its letters": {"day_letters": "on dates not used in training"},
 }
 
 SHORT = 40  # tokens, up to which matrix and lines stand side by side
@@ -45,7 +50,7 @@ COLUMNS = {
     "entropy": "How evenly a query spreads its weights, in bits: 0 if it reads one token, log₂ n if it reads n equally",
     "first": "The weight on the first key",
     "itself": "The weight of a token on itself",
-    "previous": "The weight on the token right before the query; the first query has none and is left out",
+    "previous": "The weight on the token right before the query. The first query has no such token and is left out",
 }
 
 
@@ -54,7 +59,7 @@ def draw() -> None:
     st.markdown(
         "**Which tokens does each head read?** A row of a matrix is a query, the token that reads. A column is a key, "
         "a token that it may read. Click a head in the grid, then click a cell to see its arithmetic below.",
-        help=explained("weight", "score", "softmax", "value"),
+        help=explained("attention weight", "score", "softmax", "value"),
     )
     draw_heads(*draw_switches())
     view = current_view()
@@ -78,6 +83,7 @@ def draw_heads(drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> Non
 
 def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
     """What is drawn, whether the colours of the weights go from 0 to 1, and which tokens are shown."""
+    view = current_view()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = linked(
             st.segmented_control,
@@ -86,7 +92,9 @@ def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
             default=WEIGHTS,
             required=True,
             key="drawn",
-            help="\n".join(f"- **{kind.name}**: {kind.words}" for kind in DRAWN.values()),
+            help="\n".join(
+                f"- **{kind.name}**: {head_values.in_words(kind, view.trace, view.layer)}" for kind in DRAWN.values()
+            ),
         )
         colours = RANGES[0]
         if name == WEIGHTS:
@@ -101,7 +109,7 @@ def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
                 help=f"**{RANGES[0]}**: the same scale for every head. **{RANGES[1]}**: the largest weight of a head "
                 "gets the brightest colour.",
             )
-        shown = choose_shown(current_view())
+        shown = choose_shown(view)
     return DRAWN[name], name == WEIGHTS and colours == RANGES[0], shown
 
 
@@ -120,7 +128,7 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Sh
     )
     rows, columns = small.shape[-2:]
     config = view.trace.config
-    scale = "All thumbnails have one scale, 0 to 1." if full else "Each thumbnail has a scale of its own."
+    scale = "All thumbnails share one scale, 0 to 1." if full else "Each thumbnail has a scale of its own."
     is_pooled = max(len(shown.queries), len(shown.keys)) > max(rows, columns)
     pooled = f" They are {rows} × {columns} pixels, and each pixel shows the largest of its cells." if is_pooled else ""
     shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
@@ -167,13 +175,16 @@ def notes(view: View) -> list[list[str]] | None:
 
 
 def note(model: vm.Model, layer: int, head: int) -> str:
-    measured = model.measured_heads
-    found = [
-        f"weight {measured[name][layer][head]:.2f} {words}"
-        for name, words in MEASURED.items()
-        if name in measured and measured[name][layer][head] >= 0.3
-    ]
-    return ", ".join(found)
+    measured, found = model.measured_heads, []
+    for what, texts in MEASURED.items():
+        shares = [
+            f"{measured[name][layer][head]:.2f} {words}"
+            for name, words in texts.items()
+            if name in measured and measured[name][layer][head] >= 0.3
+        ]
+        if shares:
+            found.append(f"{what}: {', '.join(shares)}")
+    return "; ".join(found)
 
 
 def draw_head(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:

@@ -20,9 +20,9 @@ def draw() -> None:
     st.title("Inside a head")
     two_texts = " Q is computed from the target, K and V from the source." if view.part == "cross" else ""
     st.markdown(
-        f"**How does a head turn vectors into weights?** These are all steps of {view.where}. The row of query "
+        f"**How does a head turn vectors into weights?** Below is every step of {view.where}. The row of query "
         f"{view.query} is framed in each of them. Click any cell to follow another query.{two_texts}",
-        help=explained("value", "score", "softmax", "weight"),
+        help=explained("value", "score", "softmax", "attention weight"),
     )
     st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
     draw_steps(choose_shown(view))
@@ -145,31 +145,34 @@ def square(view: View, name: str, title: str, values: np.ndarray | None = None, 
 
 
 def shared(title: str, view: View) -> str:
-    """The title of K or V, which says when several query heads share it."""
+    """The title of K or V, which names its head where several query heads share one."""
     config = view.trace.config
     if config.n_kv_heads == config.n_heads:
         return title
-    return f"{title} (shared, {config.kv_head(view.head)} of {config.n_kv_heads})"
+    return f"{title} (key/value head {config.kv_head(view.head)})"
 
 
 def draw_sources(view: View) -> None:
     """Where the numbers come from, what is special in this model, and the papers."""
     trace = view.trace
     words = [
-        "Scores and weights are those of the pass."
+        "The scores and weights are the ones that the model computed when it read your prompt."
         if trace.stored
-        else "This prompt is long, so scores and weights are computed again from the Q, K and mask of the pass.",
-        f"Scaled scores are QKᵀ × {trace.equation(view.layer).scale:.4g}.",
+        else "This prompt is long, so the scores and weights are computed again from the model's Q, K and mask.",
+        f"The scaled scores are QKᵀ {AttentionFormula.of(trace, view.layer).scaling_words}.",
     ]
     sources, terms = ["Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1"], []
     if trace.sink(view.layer, view.head) is not None:
         words.append("A sink takes part in each softmax, so the weights of a row add up to less than 1.")
         terms.append("attention sink")
     if trace.config.position == "rotary":
-        words.append("R turns queries and keys by their position.")
+        words.append("R rotates queries and keys by an angle that depends on their position.")
         sources.append("Su et al. 2021, “RoFormer”, §3.2.2")
         terms.append("RoPE")
     if trace.config.n_kv_heads < trace.config.n_heads:
+        group = trace.config.kv_head(view.head)
+        sharing = [head for head in range(trace.config.n_heads) if trace.config.kv_head(head) == group]
+        words.append(f"K and V come from key/value head {group}, which heads {sharing[0]} to {sharing[-1]} share.")
         terms.append("grouped heads")
     st.caption(f"{' '.join(words)} {'; '.join(sources)}.", help=explained(*terms) or None)
 

@@ -25,9 +25,9 @@ SENTENCES = {
 }
 
 TERMS = {
-    SIDE_BY_SIDE: ("weight", "cross-attention", "encoder output", "logit"),
+    SIDE_BY_SIDE: ("attention weight", "cross-attention", "encoder output", "logit"),
     NORMS: ("norm", "pre-norm", "post-norm", "residual stream"),
-    CROSS: ("cross-attention", "encoder output", "weight", "softmax"),
+    CROSS: ("cross-attention", "encoder output", "attention weight", "softmax"),
     BLANK: ("surprise", "bit"),
 }
 

@@ -38,7 +38,7 @@ def draw() -> None:
         "**What does a mask change?** The model runs once under mask A and once under mask B: "
         + coloured(f"$A = {AttentionFormula.of(view.trace, view.layer).latex_weights}$")
         + ". M is 0 in open cells and −∞ in closed ones.",
-        help=explained("weight", "softmax", "score"),
+        help=explained("attention weight", "softmax", "score"),
     )
     for name, place in zip(SIDES, st.columns(2, gap="medium"), strict=True):
         with place:

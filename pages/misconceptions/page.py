@@ -31,11 +31,15 @@ CLAIMS = {
     "Memory": Claim(
         "The attention matrix is the model's memory.",
         memory.draw,
-        ("value", "weight", "KV cache", "logit", "parameter", "KL divergence", "bit"),
+        ("value", "attention weight", "KV cache", "logit", "parameter", "KL divergence", "bit"),
     ),
-    "Equations": Claim("BERT and GPT use different attention equations.", equations.draw, ("weight", "softmax")),
+    "Equations": Claim(
+        "BERT and GPT use different attention equations.", equations.draw, ("attention weight", "softmax")
+    ),
     "Approximate": Claim("FlashAttention is approximate.", approximate.draw, ("softmax",)),
-    "Concept": Claim("A head is one human concept.", concept.draw, ("weight", "previous-token head", "induction")),
+    "Concept": Claim(
+        "A head is one human concept.", concept.draw, ("attention weight", "previous-token head", "induction")
+    ),
 }
 GUESSES = ("true", "false", "it depends")
 

@@ -46,7 +46,9 @@ def draw() -> None:
     st.markdown(
         "**Which model do you want to look at?** All pages show the model that you choose. A model that you fetch is "
         "checked and kept on this machine, so it needs no network again.",
-        help=explained("parameter", "residual stream", "feed-forward", "grouped heads", "value", "weight", "bit"),
+        help=explained(
+            "parameter", "residual stream", "feed-forward", "grouped heads", "value", "attention weight", "bit"
+        ),
     )
     draw_table()
     draw_forms()

@@ -41,11 +41,11 @@ SENTENCES = {
 }
 
 TERMS = {
-    SHUFFLE: ("weight", "RoPE"),
+    SHUFFLE: ("attention weight", "RoPE"),
     TABLES: ("embedding", "RoPE"),
     ROTATION: ("RoPE", "score"),
     SITES: ("embedding", "logit", "RoPE", "parameter"),
-    PAST: ("RoPE", "nat", "weight"),
+    PAST: ("RoPE", "nat", "attention weight"),
 }
 
 SOURCES = {

@@ -26,9 +26,9 @@ SENTENCES = {
 WEIGHT = "On this page a weight is a number in a weight matrix, which is a parameter. Attention weights are called A."
 
 TERMS = {
-    WEIGHTS: ("parameter", "weight", "bit"),
-    EFFECTS: ("parameter", "weight", "nat", "KL divergence", "bit", "logit"),
-    THREE: ("parameter", "weight", "KV cache", "value", "logit", "FLOP", "bit"),
+    WEIGHTS: ("parameter", "attention weight", "bit"),
+    EFFECTS: ("parameter", "attention weight", "nat", "KL divergence", "bit", "logit"),
+    THREE: ("parameter", "attention weight", "KV cache", "value", "logit", "FLOP", "bit"),
 }
 
 SOURCES = {

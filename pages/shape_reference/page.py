@@ -49,7 +49,15 @@ def draw() -> None:
         f"layer {view.layer}{part}, with their letters and formulas. The sizes are those of the tensors themselves. "
         "Print this page with Ctrl+P.",
         help=explained(
-            "residual stream", "embedding", "norm", "score", "weight", "softmax", "value", "feed-forward", "logit"
+            "residual stream",
+            "embedding",
+            "norm",
+            "score",
+            "attention weight",
+            "softmax",
+            "value",
+            "feed-forward",
+            "logit",
         ),
     )
     draw_letters(view)

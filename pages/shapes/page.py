@@ -24,10 +24,10 @@ SENTENCES = {
 }
 TERMS = {
     RUNNING: (
-        *("parameter", "embedding", "residual stream", "norm", "score", "weight", "value", "grouped heads"),
+        *("parameter", "embedding", "residual stream", "norm", "score", "attention weight", "value", "grouped heads"),
         *("encoder output", "feed-forward", "final hidden state", "logit", "tied"),
     ),
-    ANY: ("parameter", "FLOP", "score", "weight", "value"),
+    ANY: ("parameter", "FLOP", "score", "attention weight", "value"),
 }
 MEANT = {  # other names that a line may use
     "F.": "`F` is torch.nn.functional",

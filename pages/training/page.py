@@ -39,7 +39,7 @@ def draw() -> None:
         return
     st.markdown(
         "**How do heads learn?** Train a small model here, and watch its heads while it learns.",
-        help=explained("weight", "feed-forward", "previous-token head", "induction"),
+        help=explained("attention weight", "feed-forward", "previous-token head", "induction"),
     )
     draw_choices()
     draw_training()

@@ -148,10 +148,10 @@ def test_page_sidebar_and_address_agree_after_a_click_and_at_once_another_page(p
     choose_page(page, "Inside a head")
     eventually(lambda: line.asks_more(asked), True)
     line.release()
-    said = page.get_by_text(re.compile("These are all steps of layer"))
+    said = page.get_by_text(re.compile("Below is every step of layer"))
 
     def seen():
-        page_says = re.search(r"all steps of layer (\d), head (\d)", said.inner_text()).groups()
+        page_says = re.search(r"every step of layer (\d), head (\d)", said.inner_text()).groups()
         sidebar, in_address = chosen(page), address(page)
         return page_says, (sidebar["Layer"], sidebar["Head"]), tuple(in_address["head"].split("."))
 

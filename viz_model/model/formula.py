@@ -38,6 +38,13 @@ class AttentionFormula:
         return "÷ √D" if self.by_width else f"× {self.scale:.4g}"
 
     @property
+    def scaling_words(self) -> str:
+        """ "divided by √D = √32 = 5.657", or "multiplied by 0.378"."""
+        if self.by_width:
+            return f"divided by √D = √{round(self.scale**-2)} = {1 / self.scale:.4g}"
+        return f"multiplied by {self.scale:.4g}"
+
+    @property
     def scores(self) -> str:
         return "QKᵀ/√D" if self.by_width else "QKᵀ" if self.scale == 1 else f"{self.scale:.4g}·QKᵀ"
 

@@ -19,6 +19,8 @@ LONGEST_TARGET = 1000
 LONGEST_NAME = 200  # of a model that is not here, as a link has it
 LONGEST_DRAWN = 2048  # tokens; a matrix of more has more cells than a browser bears
 
+BITS = {"float32": "32 bits", "float16": "16 bits", "bfloat16": "16 bits"}
+
 SENT = ("raw", "chat")  # a chat model's prompt: as typed, or in the template of its chats
 
 ATTENTION = {
@@ -69,12 +71,12 @@ def _choose_model() -> vm.Model:
     layers = counted(config.n_layers, "layer")
     if model.has_source:
         layers = f"{config.n_encoder_layers} encoder and {config.n_layers} decoder layers"
-    stored = "stored and" if model.stored_as == "float32" else f"stored as {model.stored_as},"
+    stored = "stored and" if model.stored_as == "float32" else f"stored {_precision_words(model)},"
     st.sidebar.caption(
         f"{model.transformer.n_parameters():,} parameters · {layers} × {counted(config.n_heads, 'head')} · "
-        f"C = {config.d_model}, D = {config.d_head} · {stored} computed in float32",
-        help="C is the width of the residual stream, and D is the width of a head.\n\n"
-        + explained("parameter", "residual stream"),
+        f"C = {config.d_model}, D = {config.d_head} · {stored} computed in 32 bits",
+        help="C is the width of the residual stream, and D is the width of a head. The parameters are stored as "
+        f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream"),
     )
     return model
 
@@ -88,6 +90,11 @@ def _say_missing(name: str) -> None:
             f"{plain(name)} instead. Choose another model above, or fetch one on the page Models.",
             icon=":material/search_off:",
         )
+
+
+def _precision_words(model: vm.Model) -> str:
+    """How exactly the numbers are stored."""
+    return f"in {BITS[model.stored_as]}" if model.stored_as in BITS else f"as {model.stored_as}"
 
 
 def _take_model() -> None:
@@ -185,8 +192,9 @@ def _choose_target(model: vm.Model) -> str | None:
         key="target",
         max_chars=LONGEST_TARGET,
         placeholder="empty: what the model writes",
-        help="This text is called the target. The decoder reads it after its start token, and the model says what it "
-        "would write next. If the box is empty, the model writes the target itself, the likeliest token each time.",
+        help="This text is called the target. The decoder reads a start token and then this text, and the model "
+        "predicts the next token. If the box is empty, the model writes the target itself, taking the likeliest token "
+        "each time.",
     )
     return text or None
 

@@ -3,7 +3,7 @@
 A reader finds a definition by pointing at the "?" behind a title, a sentence or the label of a widget, by tapping it or
 by reaching it with the Tab key:
 
-    st.markdown("The weights of one query …", help=explained("weight", "query"))
+    st.markdown("The weights of one query …", help=explained("attention weight", "query"))
 
 Explain a term where it first stands on a page. What the sidebar explains (layer, head, query, key, mask) is explained
 on every page. `tests/pages/test_glossary.py` reads all text of a page and finds the terms that it leaves unexplained.
@@ -25,7 +25,7 @@ class Term(NamedTuple):
 
 GLOSSARY = {
     "token": Term(
-        "A piece of text that the model reads as one unit: a word, a part of a word, a sign, or a byte.",
+        "A piece of text that the model reads as one unit: a word, a part of a word, a punctuation mark, or a byte.",
         "Sennrich et al. 2016, “Neural Machine Translation of Rare Words with Subword Units”, §3.2",
     ),
     "layer": Term(
@@ -54,13 +54,14 @@ GLOSSARY = {
         "How well a query fits a key: the product q·k, scaled. The larger the score, the more the query reads.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1",
     ),
-    "weight": Term(
+    "attention weight": Term(
         "The share of a token's value that a query takes in, from 0 to 1. Softmax makes the weights from the scores.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.2",
+        r"(attention )?weights?",
     ),
     "softmax": Term(
-        "Turns numbers into shares that add up to 1: each number x becomes e to the power of x, divided by the sum of "
-        "all of these.",
+        "Turns numbers into shares that add up to 1. Each number x becomes eˣ, and each eˣ is divided by the sum of "
+        "all of them.",
         "Goodfellow et al. 2016, “Deep Learning”, §6.2.2.3",
     ),
     "mask": Term(
@@ -69,8 +70,8 @@ GLOSSARY = {
         r"masks?|masked",
     ),
     "cross-attention": Term(
-        "Attention between two texts. The queries come from the text that is written, the keys and values from the "
-        "source.",
+        "Attention between two texts. The queries come from the text being written (the target), the keys and values "
+        "from the text that was read (the source).",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3",
     ),
     "encoder output": Term(
@@ -101,21 +102,21 @@ GLOSSARY = {
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.4",
     ),
     "norm": Term(
-        "Brings the vector of each token to one scale, so that later steps are not thrown by its length.",
+        "Brings the vector of each token to the same scale, so that its length does not upset later steps.",
         "Ba et al. 2016, “Layer Normalization”, §3; Zhang and Sennrich 2019, “Root Mean Square Layer Normalization”",
         r"norms?|LayerNorm|RMSNorm",
     ),
     "pre-norm": Term(
-        "The norm stands before attention and before feed-forward, so the residual stream itself is never scaled.",
+        "The norm comes before attention and before feed-forward, so the residual stream itself is never scaled.",
         "Xiong et al. 2020, “On Layer Normalization in the Transformer Architecture”, §3",
     ),
     "post-norm": Term(
-        "The norm stands behind the sum, so it scales the residual stream after each attention and feed-forward.",
+        "The norm comes after the sum, so it scales the residual stream after each attention and feed-forward.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
     ),
     "feed-forward": Term(
-        "A small network that works on each token alone: it widens the vector, applies a curve to each number, and "
-        "narrows the vector again.",
+        "A small network that works on each token alone. It widens the vector, applies a nonlinear function to each "
+        "number, and narrows the vector again.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.3",
         r"feed-forwards?|FFN",
     ),
@@ -129,16 +130,17 @@ GLOSSARY = {
         "Goodfellow et al. 2016, “Deep Learning”, §5.1.4",
     ),
     "entropy": Term(
-        "How evenly shares are spread. It is 0 bits for one share of 1, and log₂ n bits for n equal shares.",
+        "How evenly shares are spread. It is 0 bits if one share is 1 and the rest are 0, and log₂ n bits for n equal "
+        "shares.",
         "Shannon 1948, “A Mathematical Theory of Communication”, §6",
     ),
     "bit": Term(
-        "The unit of surprise and entropy: what a fair coin tells is 1 bit. A number that is stored in n bits has one "
-        "of 2ⁿ values.",
+        "A unit of information: the toss of a fair coin carries 1 bit. A number stored in n bits can take 2ⁿ different "
+        "values.",
         "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
     ),
     "nat": Term(
-        "The unit of surprise and entropy with natural logarithms: 1 nat is 1.443 bits.",
+        "A unit of information, with natural logarithms in place of log₂. 1 nat is 1.443 bits.",
         "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
     ),
     "surprise": Term(
@@ -158,7 +160,7 @@ GLOSSARY = {
     ),
     "induction": Term(
         "The work of a head that looks for an earlier copy of the current token, and reads the token after that copy. "
-        "So the model can go on as it did there.",
+        "The model can then continue as the text did the first time.",
         "Olsson et al. 2022, “In-context Learning and Induction Heads”",
         "induction( heads?)?",
     ),
@@ -169,13 +171,14 @@ GLOSSARY = {
         r"attention sinks?|sinks?",
     ),
     "grouped heads": Term(
-        "Several query heads share one head of keys and values, which makes the KV cache smaller.",
+        "Several query heads share one head of keys and values, so the model has fewer keys and values to keep while "
+        "it writes.",
         "Ainslie et al. 2023, “GQA”, §2.2",
         r"grouped heads|key/value heads?",
     ),
     "RoPE": Term(
-        "Rotary positions: queries and keys are turned by angles that grow with the position. What their product sees "
-        "of positions is then only the distance between the two tokens.",
+        "Rotary positions: queries and keys are rotated by angles that grow with the position. Their product then "
+        "depends on the two positions only through their distance.",
         "Su et al. 2021, “RoFormer”, §3.2.2",
         r"RoPE|rotary( positions?)?",
     ),
@@ -200,8 +203,8 @@ GLOSSARY = {
         "[Gg]reed(y|ily)",
     ),
     "temperature": Term(
-        "The logits are divided by it before softmax. Below 1 the likely tokens become likelier, above 1 the unlikely "
-        "ones do.",
+        "The logits are divided by it before softmax. A temperature below 1 makes likely tokens likelier, and one "
+        "above 1 makes unlikely tokens likelier.",
         "Ackley et al. 1985, “A Learning Algorithm for Boltzmann Machines”",
         "[Tt]emperature",
     ),
@@ -211,18 +214,19 @@ GLOSSARY = {
         "[Tt]op-k",
     ),
     "top-p": Term(
-        "Only the likeliest tokens can be drawn: as few as together have at least the probability p.",
+        "Only the likeliest tokens can be drawn: the smallest set of them whose probabilities add up to at least p.",
         "Holtzman et al. 2020, “The Curious Case of Neural Text Degeneration”, §3.1",
         "[Tt]op-p",
     ),
     "NF4": Term(
-        "A code of 4 bits a number. Its 16 levels lie where numbers of a bell curve are, closer together near 0.",
+        "A code with 4 bits per number. Its 16 levels are spaced like numbers from a bell curve: closer together near "
+        "0.",
         "Dettmers et al. 2023, “QLoRA”, §3",
         "NF4",
     ),
     "outlier": Term(
-        "A number far larger than those around it. Such numbers stretch the scale of a block, so all others lose "
-        "precision.",
+        "A number far larger than those around it. Such numbers stretch the scale that they share with others, "
+        "so the others lose precision.",
         "Dettmers et al. 2022, “LLM.int8()”, §4",
     ),
 }

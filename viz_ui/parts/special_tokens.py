@@ -114,10 +114,10 @@ def choose_shown(view: View) -> Shown:
         HIDING,
         key="special",
         width=160,
-        help="The tokenizer puts special tokens around a text, such as [CLS], [SEP] or <s>. The model reads them in "
-        "any case; this choice is about what is drawn.\n\n- **hidden**: their rows and columns are left out.\n"
-        "- **renormalised**: they are left out, and each row of weights is divided by its sum over the other keys.\n\n"
-        "[MASK] and [UNK] stand for words, so they are always drawn.",
+        help="The tokenizer puts special tokens around a text, such as [CLS], [SEP] or <s>. The model always reads "
+        "them; you only choose what is drawn.\n\n- **hidden**: their rows and columns are left out.\n- "
+        "**renormalised**: they are left out, and each row of weights is divided by the sum of its remaining "
+        "weights.\n\n[MASK] and [UNK] stand for words, so they are always drawn.",
     )
     return shown_tokens(view.model, view.trace, hiding)
 
@@ -130,5 +130,5 @@ def say_hidden(view: View, shown: Shown, unchanged: str) -> None:
     if view.part == "cross":
         names += [view.key_labels[at] for at in range(view.trace.key_length) if at not in shown.keys]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    divided = "Each row of weights is divided by its sum over the other keys. " if shown.renormalised else ""
+    divided = "Each row is divided by the sum of its remaining weights. " if shown.renormalised else ""
     st.caption(f"Hidden: {plain(', '.join(names[:MOST_NAMED]))}{more}. {divided}{unchanged} still include them.")
