@@ -76,7 +76,7 @@ def _choose_model() -> vm.Model:
         f"{model.transformer.n_parameters():,} parameters · {layers} × {counted(config.n_heads, 'head')} · "
         f"C = {config.d_model}, D = {config.d_head} · {stored} computed in 32 bits",
         help="C is the width of the residual stream, and D is the width of a head. The parameters are stored as "
-        f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream"),
+        f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
     )
     return model
 
