@@ -107,7 +107,7 @@ def count_numbers(folder: Path) -> int:
 
 
 def stored_as(folder: Path) -> str:
-    """The precision of most of the weights on disk: "float16", "bfloat16", "float32", or "GGUF" for its blocks."""
+    """The precision of most of the weights on disk: "float16", "bfloat16", "float32", or GGUF blocks such as "Q4_1"."""
     return _precision(_numbers(folder))
 
 
@@ -132,7 +132,7 @@ def _numbers(folder: Path) -> Counter:
     """How many numbers there are of each kind."""
     found = Counter()
     for kind, shape in stored_tensors(folder).values():
-        if "F" in kind:
+        if "F" in kind or "Q" in kind:  # F32, BF16; of GGUF also Q4_1 and its kin. The others are no weights
             found[kind] += math.prod(shape)
     return found
 

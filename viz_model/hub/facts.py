@@ -3,10 +3,10 @@
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from viz_model.errors import CheckpointError
+from viz_model.hub.gguf_header import Array, read_header
 from viz_model.transformer.facts import ModelFacts
 
 CONFIG_FILE = "config.json"
@@ -26,6 +26,17 @@ NAMES = {
     "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
     "n_experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
     "n_chosen_experts": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"),
+}
+# The same in GGUF, behind the name of the architecture.
+GGUF_NAMES = {
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "max_position_embeddings": "context_length",
+    "vocab_size": "vocab_size",
 }
 CAN_BE_0 = ("d_ff", "n_experts", "n_chosen_experts")
 ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation", "feed_forward_proj")
@@ -128,9 +139,7 @@ def read_facts(path: Path) -> HubConfig:
     What only a pass can tell is left out; see `load`. Raises CheckpointError for a file that is missing or damaged,
     or that does not say the sizes of a Transformer.
     """
-    gguf = find_gguf(path)
-    config = _of_gguf(gguf, gguf.stat().st_mtime_ns) if gguf else read_config(path)
-    return facts_of(config, path)
+    return facts_of(_config(path), path)
 
 
 def facts_of(config: dict, path: Path) -> HubConfig:
@@ -185,7 +194,7 @@ def refuse_beyond_weights(folder: Path, numbers: int, tensors: int) -> None:
     The library takes the memory for what a config says before it compares that with the file, and makes all its
     layers first: a thousand take seconds.
     """
-    config, facts = read_config(folder), read_facts(folder)
+    config, facts = _config(folder), read_facts(folder)
     sizes = vars(facts)
 
     def refuse(fact: str, size: int, against: str) -> None:
@@ -215,27 +224,24 @@ def _said(config: dict, names: tuple[str, ...]) -> tuple[str, object]:
     return name, config.get(name)
 
 
-@lru_cache(maxsize=8)  # a header with 50,000 tokens takes seconds
-def _of_gguf(path: Path, changed: int) -> dict:
-    """What the header of a GGUF file says, under the names of config.json. `changed`: when it was written."""
-    from gguf import GGUFReader
+def _config(path: Path) -> dict:
+    """What a folder or a GGUF file says of its model, under the names of config.json."""
+    gguf = find_gguf(path)
+    return _of_gguf(gguf) if gguf else read_config(path)
 
-    try:
-        fields = GGUFReader(path).fields
-        kind = fields["general.architecture"].contents()
-        said = {name: field.contents() for name, field in fields.items() if name.startswith(f"{kind}.")}
-        tokens = len(fields["tokenizer.ggml.tokens"].data) if "tokenizer.ggml.tokens" in fields else None
-    except (OSError, ValueError, KeyError, IndexError, RecursionError) as error:
-        raise CheckpointError(f"The file {path} is not a complete GGUF file ({error}). Fetch it again.") from error
-    return {
-        "model_type": kind,
-        "architectures": [f"{kind.capitalize()}ForCausalLM"],
-        "num_hidden_layers": said.get(f"{kind}.block_count"),
-        "num_attention_heads": said.get(f"{kind}.attention.head_count"),
-        "num_key_value_heads": said.get(f"{kind}.attention.head_count_kv"),
-        "head_dim": said.get(f"{kind}.attention.key_length"),
-        "hidden_size": said.get(f"{kind}.embedding_length"),
-        "intermediate_size": said.get(f"{kind}.feed_forward_length"),
-        "max_position_embeddings": said.get(f"{kind}.context_length"),
-        "vocab_size": said.get(f"{kind}.vocab_size") or tokens,
-    }
+
+def _of_gguf(path: Path) -> dict:
+    """What the header of a GGUF file says, under the names of config.json."""
+    fields, tensors = read_header(path)
+    kind, tokens = fields.get("general.architecture"), fields.get("tokenizer.ggml.tokens")
+    if not isinstance(kind, str):
+        raise CheckpointError(f"The file {path} does not say the architecture of its model. Fetch it again.")
+    said = {fact: fields.get(f"{kind}.{name}") for fact, name in GGUF_NAMES.items()}
+    layers = said["num_hidden_layers"]
+    if isinstance(layers, int) and layers > len(tensors):
+        raise CheckpointError(
+            f"The file {path} declares {layers:,} layers, but it holds {len(tensors):,} tensors, fewer than one a "
+            "layer. Fetch it again."
+        )
+    said["vocab_size"] = said["vocab_size"] or (tokens.count if isinstance(tokens, Array) else None)
+    return said | {"model_type": kind, "architectures": [f"{kind.capitalize()}ForCausalLM"]}

@@ -1,4 +1,4 @@
-"""What the weights of a folder are, by the headers of its safetensors files; nothing is loaded for it."""
+"""What the weights of a folder are, by the headers of its safetensors or GGUF files; nothing is loaded for it."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import NamedTuple
 from safetensors import SafetensorError, safe_open
 
 from viz_model.errors import CheckpointError
+from viz_model.hub.facts import find_gguf
+from viz_model.hub.gguf_header import read_header
 
 
 class StoredTensor(NamedTuple):
@@ -17,7 +19,12 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """The tensors of all files by name. Raises CheckpointError when a file is damaged or cut off."""
+    """The tensors of all files of a folder, or of a GGUF file, by name.
+
+    Raises CheckpointError when a file is damaged or cut off.
+    """
+    if gguf := find_gguf(folder):
+        return {name: StoredTensor(*tensor) for name, tensor in read_header(gguf).tensors.items()}
     files = sorted(folder.glob("*.safetensors"))
     return dict(_read_headers(tuple((path, *_version(path)) for path in files)))
 
