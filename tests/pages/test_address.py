@@ -19,6 +19,11 @@ WHOLE = {"model": "tiny-gpt", "prompt": PROMPT}
 
 MODELS = ["tiny-gpt", "tiny-bert", "tiny-seq2seq", "tiny-llama"]  # of each layout, and with rotary positions
 
+UNREACHED = {  # parameters of states that no link alone brings about
+    "sent": "a model with a chat template, and none of the bundled ones has one",
+    "live_matrix": "a training that has ended",
+}
+
 HOSTILE = ["inf", "", "10" * 30, "-7", "٣", "<script>", "0.0.0", "none of these"]
 
 
@@ -233,8 +238,7 @@ def test_nonsense_in_any_parameter_of_any_state_is_passed_over():
             states += [
                 state | {name: option} for name in fresh - {"model", "mask"} for option in options(parameters[name])
             ]
-    missing = declared_names() - found
-    assert not missing, f"no page was in a state that has {missing}"
+    assert declared_names() - found == UNREACHED.keys()
 
 
 def test_every_widget_of_the_address_is_declared_where_it_stands():
