@@ -57,6 +57,13 @@ def refuse_without_room(name: str, folder: Path, needed: int) -> None:
         )
 
 
+def why_not_written(error: Exception) -> str:
+    """Why a file could not be written, and what to do, as a sentence; of an OSError or of another library's error."""
+    if "No space left" in str(error):
+        return "There is no space left on the disk. Make room and try again."
+    return f"{getattr(error, 'strerror', None) or error}. Look at the folder and try again."
+
+
 def _of_linux() -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()

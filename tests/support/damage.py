@@ -1,6 +1,7 @@
 """Damage that files meet: no right to read them, a full disk."""
 
 import os
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,3 +30,14 @@ def unreadable(path: Path) -> Iterator[None]:
         path.chmod(mode)
         for folder, of_folder in reversed(opened):
             folder.chmod(of_folder)
+
+
+@contextmanager
+def full_disk(most: int = 4096) -> Iterator[None]:
+    """Meanwhile no file can have more than so many bytes: writing one fails in the kernel, whoever writes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

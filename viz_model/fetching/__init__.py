@@ -21,7 +21,7 @@ from viz_model.fetching.offers import OFFERS
 from viz_model.fetching.wheel import fetch_package
 from viz_model.jobs import Tell, untold
 from viz_model.jobs.child import ChildFailed, run
-from viz_model.memory_limits import refuse_without_room
+from viz_model.memory_limits import refuse_without_room, why_not_written
 
 SOURCE_FILE = "source.json"
 SCRATCH = ".fetching-"
@@ -57,7 +57,7 @@ def fetch(name: str, shelf: Path, tell: Tell = untold) -> Path:
                     _fetch_into(Path(scratch) / "model", name, Path(scratch), tell).replace(folder)
             return folder
     except OSError as error:
-        raise FetchError(f"{name} could not be kept in {shelf}: {error}. Make room there and try again.") from error
+        raise FetchError(f"{name} could not be kept in {shelf}. {why_not_written(error)}") from error
 
 
 def refuse_unknown(name: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
@@ -16,6 +17,7 @@ from viz_model.hub.host import HubTransformer
 from viz_model.hub.interface import NAME, register
 from viz_model.hub.prepare import prepare
 from viz_model.hub.tokenizer import load_tokenizer
+from viz_model.memory_limits import why_not_written
 from viz_model.model import Model
 from viz_model.transformer.hooks import unwatched
 
@@ -73,14 +75,20 @@ def load(path: Path, name: str) -> HubModel:
 
 
 def convert_gguf(path: Path, folder: Path) -> None:
-    """Write a GGUF file's model and tokenizer as a folder of safetensors, which loads in a tenth of the time."""
+    """Write a GGUF file's model and tokenizer as a folder of safetensors, which loads in a tenth of the time.
+
+    Raises CheckpointError, see `load`, and where the folder cannot be written.
+    """
     stored = stored_tensors(path)
     refuse_beyond_weights(path, sum(math.prod(tensor.shape) for tensor in stored.values()), len(stored))
     model = _read_model(path.parent, path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
     model.config.dtype = model.dtype
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"The model cannot be written to {folder}. {why_not_written(error)}") from error
 
 
 def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:

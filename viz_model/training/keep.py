@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
 from viz_model import checkpoints
 from viz_model.errors import TrainingError
+from viz_model.memory_limits import why_not_written
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.figures.report import table
 from viz_model.training.live import LiveTraining
@@ -40,9 +42,10 @@ def keep(training: LiveTraining, name: str) -> Path:
     try:
         _write(training, unfinished)
         unfinished.rename(folder)
-    except OSError as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise TrainingError(f"The model cannot be written to {folder}: {error}.") from error
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(f"The model cannot be written to {folder}. {why_not_written(error)}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)  # what is whole is not there any more
     return folder
 
 

@@ -19,6 +19,7 @@ from transformers import (
 )
 
 import viz_model as vm
+from tests.support.damage import full_disk
 from viz_model.hub import convert_gguf, is_hub, read_facts
 
 SIZES = {"vocab_size": 67, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -242,6 +243,12 @@ def test_gguf_loads_and_converts(llama, tmp_path):
     assert torch.equal(converted.trace(IDS).logits, model.trace(IDS).logits)
     assert converted.encode("B A!") == model.encode("B A!") == [37, 3, 4]
     AutoModelForCausalLM.from_pretrained(tmp_path / "converted")  # the library reads it too
+
+
+def test_a_gguf_file_converted_onto_a_full_disk(llama, tmp_path):
+    write_gguf(tmp_path / "small.gguf", llama)
+    with full_disk(), pytest.raises(vm.CheckpointError, match=r"cannot be written to .*converted\. .*(?i:too large)"):
+        convert_gguf(tmp_path / "small.gguf", tmp_path / "converted")
 
 
 def test_a_gguf_file_that_was_cut_off(tmp_path):

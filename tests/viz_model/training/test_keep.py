@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import viz_model as vm
+from tests.support.damage import full_disk
 from viz_model import checkpoints
 from viz_model.errors import TrainingError
 from viz_model.training import keep as keeping
@@ -79,7 +80,24 @@ def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left(ended, monk
         raise OSError("No space left on device")
 
     monkeypatch.setattr(checkpoints, "save", full)
-    with pytest.raises(TrainingError, match="No space left"):
+    with pytest.raises(TrainingError, match="no space left on the disk"):
+        keep(ended, "mine")
+    assert not list(shelf.iterdir())
+
+
+@pytest.mark.parametrize("most", [0, 100, 4096])
+def test_a_disk_that_is_full_is_said_and_nothing_is_left(ended, shelf, most):
+    """The kernel refuses what is beyond so many bytes, in whatever file; `safetensors` has an error of its own."""
+    with full_disk(most), pytest.raises(TrainingError, match=r"cannot be written to .*mine\. .*(?i:file too large)"):
+        keep(ended, "mine")
+    assert not list(shelf.iterdir())
+    keep(ended, "mine")
+    vm.load("mine")
+
+
+def test_a_fault_of_ours_leaves_nothing_either(ended, monkeypatch, shelf):
+    monkeypatch.setattr(keeping, "table", None)
+    with pytest.raises(TypeError):
         keep(ended, "mine")
     assert not list(shelf.iterdir())
 
