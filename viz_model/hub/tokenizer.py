@@ -1,8 +1,10 @@
 """The tokenizer that a model of the transformers library brings, with the face of our own."""
 
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerBase
 
 from viz_model.errors import CheckpointError, PromptError
 from viz_model.model.tokenizer import refuse_half_characters
@@ -11,6 +13,7 @@ from viz_model.model.tokenizer import refuse_half_characters
 # for themselves, the others follow from 256 on.
 PRINTED = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
 OTHERS = [byte for byte in range(256) if byte not in PRINTED]
+FALLBACK_BYTE = re.compile("<0x([0-9A-F]{2})>")  # how SentencePiece writes a byte of a character that it has not
 BYTE_OF = {chr(byte): byte for byte in PRINTED} | {chr(256 + place): byte for place, byte in enumerate(OTHERS)}
 
 
@@ -27,32 +30,44 @@ class HubTokenizer:
         roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id)
         pieces = {tokenizer.mask_token_id, tokenizer.unk_token_id} - {*roles, tokenizer.pad_token_id}
         self.signs = self.special_ids - pieces
-        self._bytes = _kind_of(tokenizer)
+        self._bytes = _bytes_by_decoder(tokenizer)
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Ids of the text; special: with the control tokens that the model expects around it.
 
         Raises PromptError for half of a surrogate pair, and for a token that the model has no number for.
         """
-        refuse_half_characters(text)
-        ids = self._tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
-        strange = [token for token in ids if token >= self.vocab_size]
-        if strange:
-            raise PromptError(
-                f"The tokenizer knows the token {self._tokenizer.convert_ids_to_tokens(strange[0])!r}, but the model "
-                "does not. Leave it out."
-            )
-        return ids
+        return self._read(text, special)["input_ids"]
+
+    def pieces(self, text: str, *, special: bool = True) -> list[bytes]:
+        """What each token of `encode` stands for; those of the text, put together, are the text that was typed.
+
+        The space before a word is at the word. Of the tokens of one character, each has its bytes where the tokenizer
+        keeps them; else the first that is no space has all. A control token is its name, and so is the token for a
+        word that the tokenizer does not know. Errors as `encode`.
+        """
+        read = self._read(text, special)
+        ids = read["input_ids"]
+        pieces = [self.token_bytes(token) for token in ids]
+        inside = [place for place in range(len(ids)) if self._is_of_text(read, place)]
+        joined, typed = b"".join(pieces[place] for place in inside), text.encode()
+        if joined == typed:
+            return pieces
+        if joined == b" " + typed and pieces[inside[0]].startswith(b" "):  # SentencePiece reads a text as a word
+            pieces[inside[0]] = pieces[inside[0]][1:]
+        elif inside and read.is_fast:
+            self._cut_by_offsets(text, read, inside, pieces)
+        return pieces
 
     def decode(self, ids: list[int]) -> str:
         """Text of the ids."""
         return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes of one token, a space before it included: "Ġthe", "▁the" and WordPiece's "the" are b" the".
+        """The bytes of one token alone, as the tokenizer's decoder says: "Ġthe" and "▁the" are b" the".
 
-        A piece that continues a word ("##ing") has none. Ids beyond the tokenizer, which some models have for the
-        sake of round numbers, are written <id>.
+        WordPiece keeps no spaces: its "the" is b"the", and "##ing" continues a word. Ids beyond the tokenizer, which
+        some models have for the sake of round numbers, are written <id>.
         """
         written = self._tokenizer.convert_ids_to_tokens(token)
         if written is None:
@@ -60,6 +75,45 @@ class HubTokenizer:
         if token in self.special_ids or token in self._tokenizer.added_tokens_decoder:
             return written.encode()
         return self._bytes(written)
+
+    def _read(self, text: str, special: bool) -> BatchEncoding:
+        refuse_half_characters(text)
+        offsets = self._tokenizer.is_fast
+        read = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=offsets, verbose=False)
+        strange = [token for token in read["input_ids"] if token >= self.vocab_size]
+        if strange:
+            raise PromptError(
+                f"The tokenizer knows the token {self._tokenizer.convert_ids_to_tokens(strange[0])!r}, but the model "
+                "does not. Leave it out."
+            )
+        return read
+
+    def _is_of_text(self, read: BatchEncoding, place: int) -> bool:
+        """Whether a token stands for a part of the text, and was not put around it."""
+        if read.is_fast:
+            return read.sequence_ids(0)[place] is not None
+        return read["input_ids"][place] not in self.signs
+
+    def _cut_by_offsets(self, text: str, read: BatchEncoding, inside: list[int], pieces: list[bytes]) -> None:
+        """Cut the text where the tokenizer says that its tokens begin and end, and put the parts into `pieces`."""
+        spans, done = read["offset_mapping"], 0
+        groups = _overlapping(inside, spans)
+        starts = [*(spans[group[0]][0] for group in groups[1:]), len(text)]
+        for group, next_start in zip(groups, starts, strict=True):
+            end = max(done, *(spans[place][1] for place in group))
+            while end < next_start and (group is groups[-1] or not text[end].isspace()):
+                end += 1  # what was dropped from the text, such as an accent, stays with the token before it
+            part, alone = text[done:end].encode(), b"".join(pieces[place] for place in group)
+            if read["input_ids"][group[0]] == self._tokenizer.unk_token_id:
+                start = max(done, spans[group[0]][0])
+                pieces[group[0]] = text[done:start].encode() + pieces[group[0]]
+            elif part.endswith(alone):
+                pieces[group[0]] = part.removesuffix(alone) + pieces[group[0]]
+            else:
+                first = next((place for place in group if pieces[place].strip()), group[0])
+                for place in group:
+                    pieces[place] = part if place == first else b""
+            done = end
 
     def chat(self, text: str) -> list[int] | None:
         """The ids of the text as a user's message in the model's chat template, ready for an answer; or None.
@@ -92,32 +146,49 @@ def load_tokenizer(folder: Path, gguf: Path | None, vocab_size: int, ends: froze
     return HubTokenizer(tokenizer, vocab_size, ends)
 
 
-def _kind_of(tokenizer: PreTrainedTokenizerBase):
-    """How this tokenizer writes a token's bytes: by letters for bytes, by pieces with ▁, or by pieces with ##."""
-    pieces = tokenizer.get_vocab()
-    if "Ġ" in pieces or any(piece.startswith("Ġ") for piece in pieces):
+def _overlapping(places: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The tokens, those of the same characters together."""
+    groups: list[list[int]] = []
+    reached = 0
+    for place in places:
+        start, end = spans[place]
+        if groups and start < reached and end > start:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+        reached = max(reached, end)
+    return groups
+
+
+def _bytes_by_decoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], bytes]:
+    """How a token's bytes are read from how the vocabulary writes it: what the tokenizer makes of pieces tells.
+
+    The vocabulary does not: any of them may have a piece that begins with Ġ, ▁ or ##.
+    """
+
+    def decoded(*written: str) -> str:
+        try:
+            return tokenizer.convert_tokens_to_string([*written])
+        except Exception:  # ByT5 knows single letters only, and each class has an error of its own
+            return ""
+
+    if decoded("aĠb") == "a b":
         return _of_byte_letters
-    if any(piece.startswith("▁") for piece in pieces):
-        return _of_sentence_piece
-    if any(piece.startswith("##") for piece in pieces):
-        return _of_word_piece
-    return str.encode
+    if decoded("Ã", "©") == "é":  # ByT5: a byte is the letter of its number
+        return lambda written: written.encode("latin-1") if len(written) == 1 else written.encode()
+    if decoded("a", "b") == "a b":  # WordPiece: it parts all words by spaces, typed or not
+        return str.encode
+    has_bytes = decoded("a", "<0xC3>", "<0xA9>") == "aé"
+
+    def behind_another(written: str) -> bytes:
+        byte = FALLBACK_BYTE.fullmatch(written) if has_bytes else None
+        text = decoded("a", written)
+        return bytes.fromhex(byte[1]) if byte else (text[1:] if text.startswith("a") else written).encode()
+
+    return behind_another
 
 
 def _of_byte_letters(written: str) -> bytes:
     if all(letter in BYTE_OF for letter in written):
         return bytes(BYTE_OF[letter] for letter in written)
     return written.encode()
-
-
-def _of_sentence_piece(written: str) -> bytes:
-    if len(written) == 6 and written.startswith("<0x") and written.endswith(">"):
-        return bytes([int(written[3:5], 16)])
-    return written.replace("▁", " ").encode()
-
-
-def _of_word_piece(written: str) -> bytes:
-    if written.startswith("##"):
-        return written[2:].encode()
-    begins_a_word = written[:1].isalnum()
-    return f" {written}".encode() if begins_a_word else written.encode()

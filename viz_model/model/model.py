@@ -61,9 +61,10 @@ class Model(PromptReader):
 
         Raises PromptError and MaskError with sentences fit for the screen.
         """
-        ids, source = self.encode(prompt), None
+        ids, source, pieces = self.encode(prompt), None, self.pieces(prompt)
         if self.has_source:
             ids, source = self.written(ids) if target is None else self.encode_target(target), ids
+            pieces, source_pieces = self._target_pieces(target, ids), pieces
         elif target is not None:
             self.encode_target(target)  # says why there is none
         small = self._weights_bytes(ids, source) <= stored_weights_bytes
@@ -76,8 +77,8 @@ class Model(PromptReader):
         return Trace(
             config=self.config,
             part=self.config.self_part,
-            read=self._tokens(ids),
-            source=None if source is None else self._tokens(source),
+            read=Tokens(tuple(ids), tuple(pieces)),
+            source=None if source is None else Tokens(tuple(source), tuple(source_pieces)),
             mask_names=mask_names,
             tensors={name: _without_batch(name, tensor) for name, tensor in found.items()},
             unembed=self.transformer.unembed,
@@ -88,8 +89,11 @@ class Model(PromptReader):
         """Continue the prompt token by token; see `generation.generate` for the choices."""
         return generate(self, prompt, **choices)
 
-    def _tokens(self, ids: list[int]) -> Tokens:
-        return Tokens(tuple(ids), tuple(self.token_bytes(ids)))
+    def _target_pieces(self, target: Prompt | None, ids: list[int]) -> list[bytes]:
+        """What each token that a decoder reads stands for; a text has the start token before it."""
+        if isinstance(target, str):
+            return [*self.token_bytes(ids[:1]), *self.pieces(target, special=False)]
+        return self.token_bytes(ids)
 
     def _lengths(self, ids: list[int], source: list[int] | None) -> dict[str, tuple[int, int]]:
         """T and S of each part."""

@@ -109,6 +109,15 @@ class PromptReader:
             return [f"<{token}>".encode() for token in ids]
         return [self.tokenizer.token_bytes(token) for token in ids]
 
+    def pieces(self, prompt: Prompt, *, special: bool = True) -> list[bytes]:
+        """What each token of a prompt stands for: of a text, the part of it; of ids, what each is alone.
+
+        Put together, the tokens of a text are the text. Raises PromptError as `ids`.
+        """
+        if isinstance(prompt, str) and self.tokenizer is not None:
+            return self.tokenizer.pieces(prompt, special=special)
+        return self.token_bytes(self.ids(prompt))
+
     def ids(self, prompt: Prompt, *, special: bool = True) -> list[int]:
         """The prompt as ids, however many; of a model without tokenizer, the ids that a text writes: "12 7 99".
 

@@ -69,6 +69,10 @@ class Tokenizer:
         """The exact bytes of one token; a token may hold part of a character only."""
         return self.encoding.decode_single_token_bytes(token)
 
+    def pieces(self, text: str, *, special: bool = True) -> list[bytes]:
+        """What each token of `encode` stands for; put together, they are the text."""
+        return [self.token_bytes(token) for token in self.encode(text, special=special)]
+
     @classmethod
     def of_bytes(cls) -> "Tokenizer":
         """The 256 bytes alone, none of them merged."""

@@ -53,8 +53,8 @@ def sentence(text: str) -> str:
 
 
 def labels(tokens: Iterable[bytes]) -> list[str]:
-    """One label a token, `index text`, so that equal tokens stay distinct."""
-    return [f"{index} {shown(token)}" for index, token in enumerate(tokens)]
+    """One label a token, `index text`, so that equal tokens stay distinct; one that stands for no text is `∅`."""
+    return [f"{index} {shown(token) or '∅'}" for index, token in enumerate(tokens)]
 
 
 def plain(text: str) -> str:

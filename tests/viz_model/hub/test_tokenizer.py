@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from tests.support.properties import examples
+from tests.support.scripts import SCRIPTS, UNUSUAL
 from viz_model.errors import PromptError
 from viz_model.hub.tokenizer import HubTokenizer
 
@@ -76,19 +77,23 @@ def test_byte_level_tokens_are_the_bytes_of_the_text(byte_level, text):
 def test_sentence_piece_tokens_are_the_bytes_behind_a_leading_space(sentence_piece, text):
     ids = sentence_piece.encode(text)
     assert b"".join(map(sentence_piece.token_bytes, ids)).decode() == f" {text}"
+    assert b"".join(sentence_piece.pieces(text)).decode() == text
     assert sentence_piece.token_bytes(sentence_piece.encode("the")[0]) == b" the"
 
 
 def test_word_piece_tokens_begin_or_continue_words(word_piece):
     ids = word_piece.encode("The unbelievable cat, [MASK]")
     written = [word_piece.token_bytes(token) for token in ids]
-    assert written == [b"[CLS]", b" the", b" un", b"believ", b"able", b" cat", b",", b"[MASK]", b"[SEP]"]
+    assert written == [b"[CLS]", b"the", b"un", b"##believ", b"##able", b"cat", b",", b"[MASK]", b"[SEP]"]
+    pieces = word_piece.pieces("The unbelievable cat, [MASK]")
+    assert pieces == [b"[CLS]", b"The", b" un", b"believ", b"able", b" cat", b",", b" [MASK]", b"[SEP]"]
     assert word_piece.mask == ids[-2]
     assert {ids[0], ids[-1], word_piece.mask} <= word_piece.special_ids
     assert word_piece.encode("cat", special=False) == [9]
     unknown = word_piece.encode("the dog")
     assert {unknown[0], unknown[-1]} == word_piece.signs.intersection(unknown)
     assert word_piece.token_bytes(unknown[2]) == b"[UNK]"
+    assert word_piece.pieces("the dog") == [b"[CLS]", b"the", b" [UNK]", b"[SEP]"]
     assert word_piece.mask not in word_piece.signs
     assert word_piece.end_of_text is None
 
@@ -125,3 +130,108 @@ def test_half_a_character_is_no_text(word_piece):
 def test_several_ends(byte_level):
     assert HubTokenizer(byte_level._tokenizer, 1000, frozenset({7, 4})).end_of_text == 4
     assert byte_level.end_of_text == 1
+
+
+LETTERS = sorted({*"".join([*SCRIPTS.values(), *UNUSUAL]), *"▁Ġ#"})
+
+
+def word_piece_of_letters():
+    """A piece for each letter, at the start of a word and behind another; one piece begins with Ġ."""
+    pieces = dict.fromkeys(["[UNK]", "[CLS]", "[SEP]", "stop", "##ping", *LETTERS, *(f"##{one}" for one in LETTERS)])
+    backend = Backend(models.WordPiece({piece: place for place, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+    backend.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    return face(backend, 10**6, unk_token="[UNK]")
+
+
+def unigram_of_letters():
+    """As T5's: compatibility forms are replaced, a text begins with ▁."""
+    scores = [("<unk>", 0.0), ("▁the", -1.0), ("▁", -2.0), *((one, -3.0) for one in LETTERS if one != "▁")]
+    compatible = [("f", -3.0), ("i", -3.0), ("1", -3.0), ("2", -3.0), ("\u2044", -3.0), ("Å", -3.0)]
+    known = dict(scores) | dict(compatible) | dict.fromkeys(normal_letters(), -3.0)
+    backend = Backend(models.Unigram([*known.items()], unk_id=0))
+    backend.normalizer = normalizers.NFKC()
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    return face(backend, 10**6, unk_token="<unk>")
+
+
+def normal_letters():
+    return [one for one in {*normalizers.NFKC().normalize_str("".join(LETTERS))} if one not in " \t\n"]
+
+
+def bytes_of_fallback(*, prefix):
+    """As Gemma's, or with a prefix as Mistral's: what has no piece is written in bytes; one piece begins with Ġ."""
+    bytes_of = [f"<0x{byte:02X}>" for byte in range(256)]
+    pieces = ["<unk>", *bytes_of, *"▁thecasf", "Ġ", "he", "▁c"]
+    merges = [("h", "e"), ("▁", "c")]
+    backend = Backend(models.BPE({one: n for n, one in enumerate(pieces)}, merges, byte_fallback=True, fuse_unk=True))
+    space = normalizers.Replace(" ", "▁")
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), space]) if prefix else space
+    strip = [decoders.Strip(" ", 1, 0)] if prefix else []
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
+    return face(backend, unk_token="<unk>")
+
+
+def bytes_of_letters(*, normalizer=None):
+    """As GPT-2's, or with a normalizer as Qwen's."""
+    backend = Backend(models.BPE({one: n for n, one in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+    backend.decoder = decoders.ByteLevel()
+    if normalizer:
+        backend.normalizer = normalizer
+    return face(backend)
+
+
+def characters():
+    """Every character a token; no decoder."""
+    backend = Backend(models.WordLevel({one: n for n, one in enumerate(["?", *LETTERS])}, unk_token="?"))
+    backend.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    return face(backend, 10**6, unk_token="?")
+
+
+KINDS = {
+    "WordPiece": word_piece_of_letters,
+    "Unigram": unigram_of_letters,
+    "BPE with fallback bytes": lambda: bytes_of_fallback(prefix=False),
+    "BPE with fallback bytes and a prefix": lambda: bytes_of_fallback(prefix=True),
+    "byte-level BPE": bytes_of_letters,
+    "byte-level BPE of composed characters": lambda: bytes_of_letters(normalizer=normalizers.NFC()),
+    "characters": characters,
+    "bytes": lambda: HubTokenizer(ByT5Tokenizer(), 1000, frozenset()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pieces_put_together_are_the_text(kind):
+    tokenizer = KINDS[kind]()
+    for text in [*SCRIPTS.values(), *UNUSUAL, "don't (stop)"]:
+        ids = tokenizer.encode(text, special=False)
+        pieces = tokenizer.pieces(text, special=False)
+        assert len(pieces) == len(ids)
+        if ids:
+            assert b"".join(pieces).decode() == text
+
+
+def test_a_piece_with_a_letter_for_a_byte_makes_no_byte_level_vocabulary():
+    fallback, words = bytes_of_fallback(prefix=False), word_piece_of_letters()
+    assert fallback.pieces("the caf\u00e9 Ġ") == [b"t", b"he", b" c", b"a", b"f", b"\xc3", b"\xa9", b" ", "Ġ".encode()]
+    assert fallback.token_bytes(1 + 0xE9) == b"\xe9"
+    assert words.pieces("stopping Ġ", special=False) == [b"stop", b"ping", " Ġ".encode()]
+    assert words.token_bytes(words.encode("Ġ", special=False)[0]) == "Ġ".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("你好", ["你", "好"]),
+        ("(stop) x", ["(", "stop", ")", " x"]),
+        ("a'b  'c", ["a", "'", "b", "  '", "c"]),
+        (" ", []),
+    ],
+)
+def test_word_piece_shows_the_spaces_of_the_text_and_no_others(text, pieces):
+    assert [piece.decode() for piece in word_piece_of_letters().pieces(text, special=False)] == pieces
+
+
+def test_what_was_made_of_one_character_is_at_its_place():
+    assert unigram_of_letters().pieces("ﬁne") == [b"", "ﬁ".encode(), b"", b"n", b"e"]  # ▁, f, i, n, e

@@ -199,3 +199,7 @@ def test_a_number_is_right_to_four_digits_and_holds_no_ascii_minus(value):
     assert read_number(text) == pytest.approx(value, rel=5.1e-4, abs=0)
     assert "-" not in text
     assert len(text) <= 14
+
+
+def test_a_token_that_stands_for_nothing_in_the_text_is_seen():
+    assert labels([b"", b" "]) == ["0 ∅", "1 ·"]
