@@ -56,6 +56,11 @@ def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
         + " and ".join(_words(bert, gpt, found))
         + "."
     )
+    if found.probability[0] < found.probability[1]:
+        st.markdown(
+            f"Here {gpt.model.name} gives it more, though it sees less: so small a model is often wrong about a single "
+            f"word. Over the held-out text {bert.model.name} is ahead at most words."
+        )
     pieces = bert.model.token_bytes(found.ids)
     figure = guess_figure(
         [shown(piece) for piece in pieces],

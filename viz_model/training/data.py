@@ -81,7 +81,8 @@ def _row_with_passage(stream: np.ndarray, length: int, random: np.random.Generat
         start = int(random.integers(0, len(stream) - length))
         return stream[start : start + length]
 
-    size = int(random.integers(SHORTEST_PASSAGE, min(LONGEST_PASSAGE, length // 2) + 1))
+    longest = min(LONGEST_PASSAGE, length // 2)
+    size = SHORTEST_PASSAGE + int((longest + 1 - SHORTEST_PASSAGE) * random.random() ** 2)  # more short ones
     most_between = min(MOST_BETWEEN, length // 4)
     latest = max(1, length - 2 * size - most_between)
     before = int(random.integers(0, latest)) if random.random() < 0.5 else 0

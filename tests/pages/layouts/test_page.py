@@ -16,6 +16,8 @@ from tests.support import torch_tiny_seq2seq as translated
 from tests.support.app import at, opened
 from tests.support.blobs import opened_large, received
 from tests.support.transformers_tiny_gpt import attentions, gpt2
+from viz_model.layouts.blanks import blank_bits
+from viz_model.layouts.depth import next_token_bits
 from viz_model.training.dates import split_days
 from viz_ui.components.shared.packing import unpack
 
@@ -169,6 +171,18 @@ def test_the_blank_and_the_next_token_are_on_one_axis():
     assert numbers(chart(test, 1)[0]["y"])[5] == pytest.approx(-np.log2(theirs[right]), rel=1e-3)
     rows = unpack(blob(test, "tokens"))[0]["rows"]
     assert [(row["blank"], row["seen_until"]) for row in rows] == [(5, len(ids())), (5, 5)]
+
+
+def test_where_the_model_that_sees_both_sides_is_behind_the_page_says_why():
+    bert, gpt = vm.load("tiny-bert"), vm.load("tiny-gpt").trace(PROMPT)
+    bits = np.concatenate(list(blank_bits(bert, gpt.ids, range(gpt.length))))
+    behind = bits[1:] > next_token_bits(gpt).numpy()
+    assert behind.any()
+    assert not behind.all()
+    for is_behind in (True, False):
+        place = 1 + int(np.flatnonzero(behind == is_behind)[0])
+        said = [text.value for text in layouts("Fill in the blank", blank=str(place)).markdown]
+        assert any("Here tiny-gpt gives it more" in text for text in said) == is_behind
 
 
 def test_before_the_first_token_only_one_of_them_answers():
