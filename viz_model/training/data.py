@@ -15,6 +15,8 @@ MASKED_SHARE = 0.15  # of the tokens are to be guessed
 # Tokens of a passage that comes again, and the most of other text between it and its copy.
 SHORTEST_PASSAGE, LONGEST_PASSAGE, MOST_BETWEEN = 12, 110, 50
 
+NEWLINE = 10  # the id of a paragraph's end, as the byte-level tokenizer has it
+
 # Ids of the characters that random rows are made of, as the byte-level tokenizer has them.
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .", np.uint8).astype(np.int64)
 
@@ -45,9 +47,15 @@ class Batch:
     targets: np.ndarray
 
 
-def text_batch(stream: np.ndarray, rows: int, length: int, random: np.random.Generator) -> Batch:
-    """Windows of the text from random places."""
-    starts = random.integers(0, len(stream) - length, rows)
+def text_batch(
+    stream: np.ndarray, rows: int, length: int, random: np.random.Generator, paragraphs: bool = False
+) -> Batch:
+    """Windows of the text from random places, or from the beginnings of random paragraphs."""
+    if paragraphs:
+        beginnings = np.flatnonzero(stream[: len(stream) - length - 1] == NEWLINE) + 1
+        starts = beginnings[random.integers(0, len(beginnings), rows)]
+    else:
+        starts = random.integers(0, len(stream) - length, rows)
     windows = stream[starts[:, None] + np.arange(length + 1)].astype(np.int64)
     return Batch(windows[:, :-1], windows[:, 1:])
 
@@ -121,9 +129,16 @@ def masked_batch(
     mask_token: int,
     random: np.random.Generator,
     share: float = MASKED_SHARE,
+    shortest: int | None = None,
 ) -> Batch:
-    """Windows of the text from random places, with tokens hidden."""
-    return hide(text_batch(stream, rows, length, random).ids, mask_token, random, share)
+    """Windows of the text from random places, with tokens hidden.
+
+    shortest: where it is given, the windows are halved so often, by chance, that they are no shorter than this, and
+    there are as many more; shorter ones begin with a paragraph. Who learns from long rows alone cannot read a sentence.
+    """
+    halved = int(random.integers(0, (length // shortest).bit_length())) if shortest else 0
+    windows = text_batch(stream, rows << halved, length >> halved, random, paragraphs=halved > 0)
+    return hide(windows.ids, mask_token, random, share)
 
 
 def hide(ids: np.ndarray, mask_token: int, random: np.random.Generator, share: float = MASKED_SHARE) -> Batch:

@@ -44,8 +44,10 @@ def stage_loss(model: Transformer, stage: Stage, stream: np.ndarray, random: np.
     if stage.objective == "copy":
         return next_token_loss(model, repeated_batch(ordinary, stage.rows, stage.length, random))
     if stage.objective == "masked":
-        # The last token is the mask.
-        batch = masked_batch(stream, stage.rows, stage.length, ordinary, random, stage.masked_share)
+        share, shortest = stage.masked_share, stage.shortest
+        batch = masked_batch(
+            stream, stage.rows, stage.length, ordinary, random, share, shortest
+        )  # last token: the mask
     else:
         batch = text_batch(stream, stage.rows, stage.length, random)
     if stage.passage_rows:

@@ -43,6 +43,7 @@ class Stage:
     passage_rows: int = 0
     copy_rows: int = 0
     masked_share: float = MASKED_SHARE  # of the tokens, in a masked stage
+    shortest: int | None = None  # rows of a masked stage are halved by chance, down to this many tokens, and more
     echo_heads: int = 2
     heads: int = 1
     matrix_rate: float = 0.02  # Muon, weight matrices of the blocks

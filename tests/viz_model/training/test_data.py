@@ -12,11 +12,13 @@ from viz_model.training.data import (
     IGNORED,
     LONGEST_PASSAGE,
     MOST_BETWEEN,
+    NEWLINE,
     SHORTEST_PASSAGE,
     Batch,
     encode_books,
     hide,
     joined,
+    masked_batch,
     passage_batch,
     recurring_batch,
     repeated_batch,
@@ -175,6 +177,25 @@ def test_joined_batches_stand_one_below_the_other():
     both = joined(one, other)
     assert both.ids.tolist() == [[0] * 3, [0] * 3, [2] * 3]
     assert both.targets.tolist() == [[1] * 3, [1] * 3, [3] * 3]
+
+
+def test_masked_windows_are_of_every_halved_length_and_short_ones_begin_a_paragraph():
+    stream = np.where(np.arange(4000) % 37 == 0, NEWLINE, 100 + np.arange(4000) % 300).astype(np.uint16)
+    lengths = []
+    for seed in range(60):
+        batch = masked_batch(stream, 4, 32, 999, np.random.default_rng(seed), 0.2, shortest=8)
+        rows, length = batch.ids.shape
+        assert rows * length == 4 * 32
+        lengths.append(length)
+        whole = np.where(batch.targets == IGNORED, batch.ids, batch.targets)
+        places = [
+            np.flatnonzero((np.lib.stride_tricks.sliding_window_view(stream, length) == row).all(1)) for row in whole
+        ]
+        assert all(len(place) for place in places), "a piece of the text"
+        if length < 32:
+            assert all(any(stream[place - 1] == NEWLINE for place in some if place) for some in places)
+    assert set(lengths) == {8, 16, 32}
+    assert {masked_batch(stream, 4, 32, 999, np.random.default_rng(n)).ids.shape for n in range(9)} == {(4, 32)}
 
 
 def test_hidden_tokens_are_chosen_and_replaced_in_the_shares_of_bert():

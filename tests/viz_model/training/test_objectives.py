@@ -157,6 +157,9 @@ def test_the_masked_stage_asks_for_the_hidden_tokens():
     more = masked_batch(STREAM, 3, 20, ORDINARY, drawn(5), 0.5)
     assert (more.targets != IGNORED).sum() > (batch.targets != IGNORED).sum()
     close(stage_loss(MODEL, replace(stage, masked_share=0.5), STREAM, drawn(5)), next_token(more))
+    shorter = masked_batch(STREAM, 3, 16, ORDINARY, drawn(5), shortest=4)
+    assert shorter.ids.shape[1] < 16
+    close(stage_loss(MODEL, Stage("masked", 1, 3, 16, shortest=4), STREAM, drawn(5)), next_token(shorter))
 
 
 def test_target_loss_is_that_of_each_translation_by_itself():
