@@ -115,6 +115,10 @@ class Recipe:
 # Windows of the context length, and a row of repeats among eight of tales, so that induction stays.
 on_tales = partial(Stage, "text", rows=8, length=256, copy_rows=1)
 
+# The same with passages that come again, for a model that has learned to read: how much it copies, and how much it
+# guesses by itself, depends on how many of the rows they are.
+retold = partial(Stage, "text", length=256, copy_rows=1, warm_up=1, weight_decay=0.1, bfloat16=True)
+
 TINY_GPT = Recipe(
     TransformerConfig(n_layers=4, n_heads=8, d_model=256, vocab_size=4353, context_length=256),
     (
@@ -130,8 +134,12 @@ TINY_GPT = Recipe(
             weight_decay=0.1,
             dropout=0.1,
             dropout_steps=5600,
-            averaged_steps=1300,
         ),
+        retold(steps=418, rows=5, passage_rows=3, matrix_rate=0.0033, rate=0.00033, warm_up=50, dropout=0.1),
+        retold(steps=400, rows=3, passage_rows=5, matrix_rate=0.006, rate=0.0006),
+        retold(steps=774, rows=5, passage_rows=3, matrix_rate=0.0051, rate=0.00051, dropout=0.1),
+        retold(steps=1298, rows=4, passage_rows=4, matrix_rate=0.003, rate=0.0003, dropout=0.1, dropout_steps=700),
+        retold(steps=1500, rows=6, passage_rows=2, matrix_rate=0.003, rate=0.0003, decay=1.0, averaged_steps=400),
     ),
 )
 
