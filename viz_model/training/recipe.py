@@ -143,21 +143,16 @@ TINY_GPT = Recipe(
     ),
 )
 
+on_hidden = partial(Stage, "masked", rows=8, length=256, matrix_rate=0.01, rate=0.001, weight_decay=0.1)
+
 # The twin of tiny-gpt: from its weights on, under the other mask and with the other objective.
 TINY_BERT = Recipe(
     replace(TINY_GPT.config, layout="encoder-only", vocab_size=4354),
     (
-        Stage(
-            "masked",
-            steps=1200,
-            rows=8,
-            length=256,
-            matrix_rate=0.01,
-            rate=0.001,
-            decay=1.0,
-            weight_decay=0.1,
-            averaged_steps=600,
-        ),
+        on_hidden(steps=1200, decay=1.0),
+        on_hidden(steps=1150, masked_share=0.3, warm_up=100, bfloat16=True),
+        on_hidden(steps=2573, masked_share=0.25, shortest=32, warm_up=1, bfloat16=True),
+        on_hidden(steps=2900, masked_share=0.2, shortest=32, warm_up=1, decay=1.0, averaged_steps=400, bfloat16=True),
     ),
     begins_with="tiny-gpt",
 )
