@@ -158,8 +158,8 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
         ("tokens read", f"{step.queries:,}", f"{step.read:,}"),
         ("FLOPs", short(costs.flops_cached(step)), short(costs.flops_uncached(step))),
         ("time", milliseconds(step.seconds), milliseconds(step.seconds_uncached)),
-        ("bytes used, of reserved", f"{step.cache.nbytes:,} of {step.cache.allocated_bytes:,}", ""),
-        ("bytes by formula", f"{costs.step_cache_bytes(step):,}", ""),
+        ("cache bytes", f"{step.cache.nbytes:,} of {step.cache.allocated_bytes:,}", ""),
+        ("by formula", f"{costs.step_cache_bytes(step):,}", ""),
         ("logits differ by", number(step.largest_difference, 2), ""),
     )
 

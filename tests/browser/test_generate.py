@@ -143,8 +143,8 @@ def test_the_strips_grow_by_one_real_column_a_step_whose_numbers_stand_beside(pa
     read = length + 4
     assert lines["tokens read"] == ["1", str(read)]
     a_token = 2 * 4 * 8 * 32 * 4
-    assert lines["bytes used, of reserved"] == [f"{a_token * read:,} of {a_token * (length + 5):,}"]
-    assert lines["bytes by formula"] == [f"{a_token * read:,}"]
+    assert lines["cache bytes"] == [f"{a_token * read:,} of {a_token * (length + 5):,}"]
+    assert lines["by formula"] == [f"{a_token * read:,}"]
     [difference] = lines["logits differ by"]
     mantissa, _, power = difference.partition("×10")
     size = float(mantissa) * 10.0 ** int((power or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
