@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from viz_model import hub
+from viz_model import hub, unfinished
 from viz_model.checkpoints.catalogue import (
     BUNDLED,
     Damaged,
@@ -30,6 +30,7 @@ __all__ = [
     "Damaged",
     "Entry",
     "catalogue",
+    "clear_unfinished",
     "damaged",
     "describe",
     "fetched_folder",
@@ -57,6 +58,12 @@ def catalogue() -> list[Entry]:
 def damaged() -> list[Damaged]:
     """The folders beside the models of the catalogue that should hold one and do not, with what is wrong."""
     return list_models(FOLDER, fetched_folder())[1]
+
+
+def clear_unfinished() -> None:
+    """Clear away what fetches and keeps left whose process was killed; what is still being written stays."""
+    for folder in (FOLDER, fetched_folder()):
+        unfinished.clear(folder)
 
 
 def load(name_or_folder: str | Path) -> Model:

@@ -7,13 +7,13 @@ and only then put into its place, in one step: what is there is whole.
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from viz_model.errors import FetchError
 from viz_model.fetching.hub import HUB_ID, fetch_from_hub
@@ -22,9 +22,9 @@ from viz_model.fetching.wheel import fetch_package
 from viz_model.jobs import Tell, untold
 from viz_model.jobs.child import ChildFailed, run
 from viz_model.memory_limits import refuse_without_room, why_not_written
+from viz_model.unfinished import FETCHING, alone_in
 
 SOURCE_FILE = "source.json"
-SCRATCH = ".fetching-"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def fetch(name: str, shelf: Path, tell: Tell = untold) -> Path:
         with _alone_on(shelf):
             folder = shelf / folder_name(name)
             if not folder.is_dir():
-                with TemporaryDirectory(prefix=SCRATCH, dir=shelf, ignore_cleanup_errors=True) as scratch:
+                with TemporaryDirectory(prefix=FETCHING, dir=shelf, ignore_cleanup_errors=True) as scratch:
                     _fetch_into(Path(scratch) / "model", name, Path(scratch), tell).replace(folder)
             return folder
     except OSError as error:
@@ -106,10 +106,10 @@ def read_source(folder: Path) -> Source | None:
 
 @contextmanager
 def _alone_on(shelf: Path) -> Iterator[None]:
-    """One fetch at a time on a shelf, of all processes; what a broken one left behind is cleared away."""
+    """One fetch at a time on a shelf, see `alone_in`."""
+    lock = ExitStack()
     try:
-        shelf.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(shelf / ".lock", blocking=False).acquire()
+        lock.enter_context(alone_in(shelf))
     except Timeout:
         raise FetchError("Another fetch is under way. Wait until it is done, or cancel it.") from None
     except OSError as error:
@@ -118,8 +118,6 @@ def _alone_on(shelf: Path) -> Iterator[None]:
             "folder of your own, and start again."
         ) from error
     with lock:
-        for left_over in shelf.glob(f"{SCRATCH}*"):
-            shutil.rmtree(left_over, ignore_errors=True)
         yield
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 import viz_model as vm
-from viz_model.checkpoints import describe, fetched_folder
+from viz_model.checkpoints import clear_unfinished, describe, fetched_folder
 from viz_model.checkpoints.shelf import Shelf
 from viz_model.fetching.fetcher import Fetcher
 from viz_model.fetching.offers import OFFERS
@@ -22,7 +22,8 @@ POLL_SECONDS = 0.7  # between two looks at a fetch that is under way
 
 @st.cache_resource(show_spinner=False)
 def shelf() -> Shelf:
-    """The loaded models, shared by all visitors; at most two."""
+    """The loaded models, shared by all visitors; at most two. Made once, when the server meets its first visitor."""
+    clear_unfinished()
     return Shelf()
 
 

@@ -17,9 +17,10 @@ import viz_model as vm
 from tests.support.servers import FOLDER, NAME, wheel
 from tests.support.small_models import small_config
 from viz_model.errors import CheckpointError, FetchError, JobStopped
-from viz_model.fetching import SCRATCH, fetch, remove
+from viz_model.fetching import fetch, remove
 from viz_model.fetching.wheel import check_file, unpack
 from viz_model.jobs import Progress, child, untold
+from viz_model.unfinished import FETCHING
 
 FOLDER_OF_TINY_GPT = vm.checkpoints.FOLDER / "tiny-gpt"
 CHILDREN = []
@@ -132,8 +133,8 @@ def test_a_cancelled_download_ends_at_once_and_leaves_nothing(offered, index, sh
 def test_one_fetch_at_a_time_and_remains_of_a_killed_one_are_cleared(offered, shelf):
     offered(sha256="0" * 64)
     shelf.mkdir()
-    (shelf / f"{SCRATCH}killed").mkdir()
-    (shelf / f"{SCRATCH}killed" / "half.whl").write_bytes(b"x")
+    (shelf / f"{FETCHING}killed").mkdir()
+    (shelf / f"{FETCHING}killed" / "half.whl").write_bytes(b"x")
     with FileLock(shelf / ".lock"), pytest.raises(FetchError, match="Another fetch is under way"):
         fetch(NAME, shelf)
     with pytest.raises(FetchError, match="published"):

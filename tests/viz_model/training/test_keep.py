@@ -14,6 +14,7 @@ from viz_model.training import keep as keeping
 from viz_model.training.keep import keep
 from viz_model.training.live import train
 from viz_model.training.plans import Size, repeats_plan
+from viz_model.unfinished import LOCK_FILE, alone_in
 
 
 class Ended:
@@ -39,6 +40,11 @@ def shelf(monkeypatch, tmp_path):
     return tmp_path
 
 
+def left_in(shelf):
+    """What is there besides the lock."""
+    return [path for path in shelf.iterdir() if path.name != LOCK_FILE]
+
+
 def test_what_is_kept_loads_as_the_model_that_was_watched(ended, shelf):
     keep(ended, "mine-1")
     assert [entry.name for entry in vm.catalogue() if entry.folder] == ["mine-1"]
@@ -59,7 +65,7 @@ def test_what_is_kept_loads_as_the_model_that_was_watched(ended, shelf):
 def test_a_name_that_is_none_is_refused(ended, shelf, name):
     with pytest.raises(TrainingError, match=r"Choose"):
         keep(ended, name)
-    assert not list(shelf.iterdir())
+    assert not left_in(shelf)
 
 
 def test_a_name_is_taken_once(ended):
@@ -82,7 +88,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left(ended, monk
     monkeypatch.setattr(checkpoints, "save", full)
     with pytest.raises(TrainingError, match="no space left on the disk"):
         keep(ended, "mine")
-    assert not list(shelf.iterdir())
+    assert not left_in(shelf)
 
 
 @pytest.mark.parametrize("most", [0, 100, 4096])
@@ -90,7 +96,7 @@ def test_a_disk_that_is_full_is_said_and_nothing_is_left(ended, shelf, most):
     """The kernel refuses what is beyond so many bytes, in whatever file; `safetensors` has an error of its own."""
     with full_disk(most), pytest.raises(TrainingError, match=r"cannot be written to .*mine\. .*(?i:file too large)"):
         keep(ended, "mine")
-    assert not list(shelf.iterdir())
+    assert not left_in(shelf)
     keep(ended, "mine")
     vm.load("mine")
 
@@ -99,7 +105,14 @@ def test_a_fault_of_ours_leaves_nothing_either(ended, monkeypatch, shelf):
     monkeypatch.setattr(keeping, "table", None)
     with pytest.raises(TypeError):
         keep(ended, "mine")
-    assert not list(shelf.iterdir())
+    assert not left_in(shelf)
+
+
+def test_while_another_one_is_kept(ended, monkeypatch, shelf):
+    monkeypatch.setattr(keeping, "WAIT_SECONDS", 0)
+    with alone_in(shelf), pytest.raises(TrainingError, match="Another model is being kept"):
+        keep(ended, "mine")
+    keep(ended, "mine")
 
 
 def test_nothing_is_kept_before_the_end(ended, monkeypatch):
