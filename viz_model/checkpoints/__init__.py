@@ -11,6 +11,7 @@ from viz_model.checkpoints.catalogue import (
     count_numbers,
     describe,
     list_models,
+    readable,
     rounded_to,
     stored_as,
 )
@@ -77,14 +78,15 @@ def load(name_or_folder: str | Path) -> Model:
     sentence names the file and the tensor), and when it needs more memory than there is.
     """
     folder = _folder(str(name_or_folder))
-    _refuse_what_cannot_fit(folder)
-    if hub.is_hub(folder):
-        fetched = read_source(folder)
-        model = hub.load(folder, fetched.name if fetched else folder.name)
-    else:
-        model = read_model(folder)
-    model.stored_as = stored_as(folder)
-    model.rounded_to = rounded_to(folder)
+    with readable(folder):
+        _refuse_what_cannot_fit(folder)
+        if hub.is_hub(folder):
+            fetched = read_source(folder)
+            model = hub.load(folder, fetched.name if fetched else folder.name)
+        else:
+            model = read_model(folder)
+        model.stored_as = stored_as(folder)
+        model.rounded_to = rounded_to(folder)
     return model
 
 

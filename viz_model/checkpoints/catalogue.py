@@ -4,11 +4,13 @@ import math
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from viz_model.checkpoints.files import CONFIG_FILE, TOKENIZER_FILE, read_config
-from viz_model.errors import VizError
+from viz_model.errors import CheckpointError, VizError
 from viz_model.fetching import OFFERS, read_source
 from viz_model.hub import facts
 from viz_model.hub.headers import stored_tensors
@@ -71,24 +73,36 @@ def describe(folder: Path) -> Entry:
 
     Raises CheckpointError with the file that is missing or damaged.
     """
-    if facts.is_hub(folder):
-        config, has_tokenizer = facts.read_facts(folder), facts.has_tokenizer(folder)
-    else:
-        config, has_tokenizer = read_config(folder), (folder / TOKENIZER_FILE).exists()
-    source, state = read_source(folder), "bundled" if folder.name in BUNDLED else "own"
-    numbers = _numbers(folder)
-    return Entry(
-        name=source.name if source else folder.name,
-        state="fetched" if source else state,
-        folder=folder,
-        config=config,
-        parameters=source.parameters if source else numbers.total(),
-        size=sum(path.stat().st_size for path in weight_files(folder)),
-        has_tokenizer=has_tokenizer,
-        licence=source.licence if source else "MIT" if state == "bundled" else "licence not stated",
-        source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
-        stored_as=_precision(numbers),
-    )
+    with readable(folder):
+        if facts.is_hub(folder):
+            config, has_tokenizer = facts.read_facts(folder), facts.has_tokenizer(folder)
+        else:
+            config, has_tokenizer = read_config(folder), (folder / TOKENIZER_FILE).exists()
+        source, state = read_source(folder), "bundled" if folder.name in BUNDLED else "own"
+        numbers = _numbers(folder)
+        return Entry(
+            name=source.name if source else folder.name,
+            state="fetched" if source else state,
+            folder=folder,
+            config=config,
+            parameters=source.parameters if source else numbers.total(),
+            size=sum(path.stat().st_size for path in weight_files(folder)),
+            has_tokenizer=has_tokenizer,
+            licence=source.licence if source else "MIT" if state == "bundled" else "licence not stated",
+            source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
+            stored_as=_precision(numbers),
+        )
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """Raises CheckpointError where a folder or a file of it may not be looked at, or goes meanwhile."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder} cannot be read: {error.strerror or error}. Make it readable, or choose another folder."
+        ) from error
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 
 from viz_model.errors import CheckpointError, ConfigError
+from viz_model.hub.headers import refuse_unreadable
 from viz_model.model import Model
 from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
 from viz_model.model.tokenizer import Tokenizer
@@ -79,10 +80,9 @@ def _read_json(path: Path) -> object:
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+    refuse_unreadable(path)
     try:
         return load_file(path)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"The weights file {path} is missing. Restore it and try again.") from error
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"The weights file {path} is damaged or cut off ({error}). Restore it and try again."

@@ -33,6 +33,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
 def _read_headers(versions: tuple[tuple[Path, int, int], ...]) -> tuple[tuple[str, StoredTensor], ...]:
     found = []
     for path, *_ in versions:
+        refuse_unreadable(path)
         try:
             with safe_open(path, "pt") as weights:  # reads the header only, and compares it with the file's length
                 for name in weights.keys():  # noqa: SIM118, it is no mapping
@@ -41,6 +42,21 @@ def _read_headers(versions: tuple[tuple[Path, int, int], ...]) -> tuple[tuple[st
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"The weights file {path} is damaged or cut off ({error}).") from error
     return tuple(found)
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Raises CheckpointError where a file cannot be opened, with the reason.
+
+    The library `safetensors` says "No such file" of any file that it may not open.
+    """
+    try:
+        path.open("rb").close()
+    except FileNotFoundError as error:
+        raise CheckpointError(f"The weights file {path} is missing. Restore it and try again.") from error
+    except OSError as error:
+        raise CheckpointError(
+            f"The weights file {path} cannot be read: {error.strerror}. Make it readable and try again."
+        ) from error
 
 
 def _version(path: Path) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """The models that there are for this visitor: of the catalogue, and folders that were opened; and fetching more."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,10 +70,11 @@ def open_folder(path: str) -> str:
 
     Raises CheckpointError when it is no folder with a model, with the file that is wrong.
     """
-    folder = Path(path.strip()).expanduser()
+    folder = Path(os.path.expanduser(path.strip()))  # a person that is not there stands for nobody's folder
     if not _is_there(folder):
         raise vm.CheckpointError(
-            f"There is no folder or GGUF file {path.strip()!r}. Give the whole path of a folder with a model."
+            f"There is no folder or GGUF file {path.strip()[:200]!r} that can be read here. Give the whole path of a "
+            "folder with a model."
         )
     name = str(describe(folder.resolve()).folder)
     st.session_state.setdefault("folders", [])

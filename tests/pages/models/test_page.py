@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from transformers import GPT2Config, GPT2LMHeadModel
 
+import viz_model as vm
 from tests.support import servers
 from tests.support.app import MAIN, address_of, at, opened, switch_page
 from tests.support.small_models import make_model, small_config
@@ -17,7 +18,7 @@ from viz_model import fetching, memory_limits
 from viz_model.checkpoints import save
 from viz_model.fetching import Source
 from viz_ui.components.shared.packing import unpack
-from viz_ui.frame.loaded_models import REAL, fetcher, shelf
+from viz_ui.frame.loaded_models import REAL, fetcher, open_folder, shelf
 from viz_ui.look.text import plain
 
 TOKENIZER = small_tokenizer()
@@ -125,6 +126,12 @@ def test_a_folder_that_is_none_gets_a_sentence(tmp_path, prepare, sentence):
     [info] = test.info
     assert sentence in info.value.replace("\\", "")
     assert test.sidebar.selectbox(key="model").value == "tiny-gpt"
+
+
+@pytest.mark.parametrize("typed", ["~nosuchuser/x", "~nosuchuser", "a" * 5000, "/dev/null/x", "~/\x00"])
+def test_a_path_that_leads_nowhere_gets_a_sentence(typed):
+    with pytest.raises(vm.CheckpointError, match="There is no folder or GGUF file"):
+        open_folder(typed)
 
 
 def cut(folder):

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from tests.support.damage import unreadable
 from tests.support.small_models import make_model, small_config
 from viz_model import checkpoints
 from viz_model.checkpoints.catalogue import stored_as
-from viz_model.errors import VizError
+from viz_model.errors import CheckpointError, VizError
 
 
 def test_the_precision_is_that_of_most_numbers_not_of_most_or_first_tensors(tmp_path):
@@ -132,3 +133,21 @@ def test_what_holds_nothing_of_a_model_is_no_damaged_one(shelf):
     (shelf / ".half.unfinished").mkdir()
     assert here() == ["whole"]
     assert checkpoints.damaged() == []
+
+
+@pytest.mark.parametrize("name", ["", checkpoints.CONFIG_FILE, checkpoints.WEIGHTS_FILE])
+@pytest.mark.parametrize("of", ["ours", "library"])
+def test_what_may_not_be_read_is_said_as_such(shelf, of, name):
+    folder = shelf / "whole"
+    if of == "library":
+        sizes = {"vocab_size": 67, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32}
+        GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(folder)
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    with unreadable(folder / name):
+        for use in (checkpoints.describe, checkpoints.load):
+            with pytest.raises(CheckpointError, match="Permission denied") as caught:
+                use(folder)
+            assert str(folder / name) in str(caught.value)
+            assert "missing" not in str(caught.value)
+            assert "No such file" not in str(caught.value)
