@@ -54,3 +54,14 @@ def test_its_edit_takes_attention_out_of_the_first_block(names):
     stream = stream + F.linear(up, p["blocks.0.ffn.down.weight"], p["blocks.0.ffn.down.bias"])
     assert found["blocks.0.resid_post"].shape == (1, length, stream.shape[-1])
     torch.testing.assert_close(found["blocks.0.resid_post"][0], stream, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/streamlit.md"])
+def test_every_path_that_it_names_is_there(page):
+    named = re.findall(
+        r"(?:\.ci|benchmarks|checkpoints|docs|pages|tests|viz_model|viz_ui)/[\w./-]*\w", (ROOT / page).read_text()
+    )
+    paths = {path for path in named if not {"fetched", "my-gpt"} & set(Path(path).parts)}
+    assert paths
+    missing = sorted(path for path in paths if not (ROOT / path).exists())
+    assert not missing, f"{page} names what is not there: {missing}"
