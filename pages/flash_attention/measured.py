@@ -7,7 +7,8 @@ import streamlit as st
 
 from viz_model.flash.measuring import Measuring
 from viz_model.flash.timing import Call, Shapes, Timing
-from viz_ui.frame.jobs import MEASURING, draw_bar, turns, visitor
+from viz_model.jobs import MEASURING
+from viz_ui.frame.jobs import draw_bar, turns, visitor
 from viz_ui.look.growth_figure import growth_figure
 from viz_ui.look.text import milliseconds, plain, size_words
 

@@ -16,7 +16,7 @@ from viz_model.masking.choice import (
     parse_positions,
     position_words,
 )
-from viz_model.masking.drawn import drawn_shape, encode_mask
+from viz_model.masking.drawn_mask import drawn_shape, encode_mask
 from viz_model.transformer import masks
 from viz_ui.frame.address import choose, chosen_value, linked
 from viz_ui.frame.passes import kept_passes

@@ -4,11 +4,12 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.errors import TrainingError
+from viz_model.jobs import TRAINING
 from viz_model.training.live import MOST_SECONDS, MOST_STEPS, LiveTraining, Plan
-from viz_model.training.plans import LONGEST_TEXT, Size, repeats_plan, text_plan
+from viz_model.training.live_plans import LONGEST_TEXT, Size, repeats_plan, text_plan
 from viz_ui.frame.address import choose, held, linked
 from viz_ui.frame.forms import Text
-from viz_ui.frame.jobs import TRAINING, turns, visitor
+from viz_ui.frame.jobs import turns, visitor
 from viz_ui.frame.text_in_address import LONGEST, LONGEST_CODE, from_address, to_address
 from viz_ui.look.text import plain
 

@@ -23,7 +23,7 @@ from tests.support.browser import (
     settle,
 )
 from tests.support.transformers_tiny_gpt import queries_keys_values
-from viz_model.masking.drawn import encode_mask
+from viz_model.masking.drawn_mask import encode_mask
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER, HEAD = 2, 5

@@ -20,7 +20,7 @@ from tests.support.two_stack_models import (
     make_checkpoints,
     marian,
 )
-from viz_model.masking.drawn import encode_mask
+from viz_model.masking.drawn_mask import encode_mask
 from viz_ui.components.shared.packing import unpack
 from viz_ui.frame import examples
 from viz_ui.look.text import shown

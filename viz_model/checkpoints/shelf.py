@@ -11,7 +11,7 @@ from viz_model.model import Model
 class Shelf:
     """Loads models by name and keeps the latest `most` of them. Safe to be used by any thread."""
 
-    def __init__(self, most: int = 2, load: Callable[[str], Model] = load):
+    def __init__(self, most: int, load: Callable[[str], Model] = load):
         self._load, self._models = load, Latest[str, Model](most)
 
     @property

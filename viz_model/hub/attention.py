@@ -64,7 +64,7 @@ class _Pass:
 
 
 _AS_IT_IS = _Pass()
-_running: ContextVar[_Pass] = ContextVar("viz_model.hub.interface", default=_AS_IT_IS)
+_running: ContextVar[_Pass] = ContextVar("viz_model.hub.attention", default=_AS_IT_IS)
 
 
 @contextmanager

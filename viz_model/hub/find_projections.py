@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from viz_model.hub.attention import AttentionCall
 from viz_model.hub.host import HubTransformer
-from viz_model.hub.interface import AttentionCall
 from viz_model.hub.recording import Event, first_event
 from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
 from viz_model.transformer.hooks import site

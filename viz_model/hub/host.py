@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 
 from viz_model.errors import VizError
+from viz_model.hub.attention import with_masks
 from viz_model.hub.facts import HubConfig
-from viz_model.hub.interface import with_masks
 from viz_model.hub.library_cache import as_library_cache
 from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation

@@ -11,10 +11,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from transformers.models.auto import modeling_auto
 
 from viz_model.errors import CheckpointError
+from viz_model.hub.attention import NAME, register
 from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts, refuse_beyond_weights
 from viz_model.hub.headers import StoredTensor, stored_tensors
 from viz_model.hub.host import HubTransformer
-from viz_model.hub.interface import NAME, register
 from viz_model.hub.prepare import prepare
 from viz_model.hub.tokenizer import load_tokenizer
 from viz_model.memory_limits import why_not_written

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from viz_model.errors import CheckpointError, VizError
 from viz_model.hub import find_projections
+from viz_model.hub.attention import NAME, AttentionCall, AttentionPlace, give_place, place_of, telling
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.find_sites import BlockSites, find_sites, install
 from viz_model.hub.host import HubTransformer
-from viz_model.hub.interface import NAME, AttentionCall, AttentionPlace, give_place, place_of, telling
 from viz_model.hub.recording import Event, has_bias, recording
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself

@@ -13,7 +13,7 @@ from viz_model.errors import VizError
 from viz_model.jobs.job import Tell
 from viz_model.paths import ROOT
 
-LEASH = Path(__file__).with_name("leash.py")
+ENDS_WITH_PARENT = Path(__file__).with_name("ends_with_parent.py")
 LOOK_SECONDS = 0.2  # between two looks at how far it is
 PATIENCE_SECONDS = 3  # between asking it to end and ending it
 
@@ -26,7 +26,7 @@ class Child:
     """A process that runs `words`: a module, or the path of a script, and its arguments. Begins when this is made.
 
     reads_stdin: the module reads its stdin by itself and ends with it; else it gets nothing to read, and is ended when
-    this program ends, also where that is killed (see `leash`).
+    this program ends, also where that is killed (see `ends_with_parent`).
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Child:
         reads_stdin: bool = False,
         stdout: IO[bytes] | int = subprocess.PIPE,
     ):
-        python = [sys.executable, "-m"] if reads_stdin else [sys.executable, "-P", str(LEASH)]
+        python = [sys.executable, "-m"] if reads_stdin else [sys.executable, "-P", str(ENDS_WITH_PARENT)]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
         self.process = subprocess.Popen(
             [*python, *words],

@@ -7,6 +7,11 @@ from viz_model.jobs.job import Job
 
 AnyJob = TypeVar("AnyJob", bound=Job)
 
+TRAINING, MEASURING, PASSES = "training", "measuring", "passes"
+# How many jobs of a kind work at a time. One training is what a computer bears, and two measurements would measure each
+# other. Of passes one may take long, and the next visitor's shall not wait for it.
+PLACES = {TRAINING: 1, MEASURING: 1, PASSES: 2}
+
 
 class Turns:
     """Lets `places` jobs work at a time; the others wait. Safe to be used by any thread.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import MaskError
-from viz_model.masking.drawn import decode_mask, drawn_shape
+from viz_model.masking.drawn_mask import decode_mask, drawn_shape
 from viz_model.transformer import masks
 
 KINDS = (*masks.NAMES, "sliding window", "prefix", "padding", "drawn by hand")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import MaskError
-from viz_model.masking.letters import from_letters, to_letters
+from viz_model.masking.compressed_text import from_letters, to_letters
 
 MOST_TOKENS = 4096  # so that nobody's link makes the server unpack gigabytes
 

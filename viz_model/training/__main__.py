@@ -17,7 +17,7 @@ from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import encode_books, split_books
 from viz_model.training.figures.report import HELD_OUT_FILE
 from viz_model.training.loop import SAVE_EVERY, StepReport, Training
-from viz_model.training.recipe import RECIPES, Recipe
+from viz_model.training.recipes import RECIPES, Recipe
 from viz_model.training.tokenizer import train_tokenizer
 
 

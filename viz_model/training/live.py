@@ -19,7 +19,7 @@ from viz_model.jobs.child import Child
 from viz_model.shapes.costs import parameters_by_part
 from viz_model.training.figures.repeats import measure_repeats, repeated_rows
 from viz_model.training.loop import Training
-from viz_model.training.recipe import Recipe
+from viz_model.training.recipes import Recipe
 from viz_model.transformer import Transformer
 from viz_model.transformer.hooks import capture
 

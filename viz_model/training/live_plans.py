@@ -8,7 +8,7 @@ from viz_model.errors import TrainingError
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.training.data import LETTERS, encode_books
 from viz_model.training.live import Plan
-from viz_model.training.recipe import INDUCTION, Recipe, Stage
+from viz_model.training.recipes import INDUCTION, Recipe, Stage
 from viz_model.transformer import TransformerConfig
 
 LONGEST_TEXT = 200_000  # characters

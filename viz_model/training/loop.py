@@ -14,7 +14,7 @@ from torch import nn
 from viz_model.errors import TrainingError
 from viz_model.training.muon import Muon
 from viz_model.training.objectives import stage_loss
-from viz_model.training.recipe import ON_TEXT, Recipe, Stage
+from viz_model.training.recipes import ON_TEXT, Recipe, Stage
 from viz_model.transformer import EncoderDecoder, Transformer, TransformerConfig, make_transformer
 from viz_model.transformer.positions import sinusoidal_table
 

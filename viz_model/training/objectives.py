@@ -20,7 +20,7 @@ from viz_model.training.data import (
     text_batch,
 )
 from viz_model.training.dates import Pairs, date_batch
-from viz_model.training.recipe import Stage
+from viz_model.training.recipes import Stage
 from viz_model.transformer import Transformer
 from viz_model.transformer.hooks import edit
 

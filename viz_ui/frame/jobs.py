@@ -7,14 +7,10 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 import viz_model as vm
-from viz_model.jobs import Job, Turns, Visitor
+from viz_model.jobs import PASSES, PLACES, Job, Turns, Visitor
 
 POLL_SECONDS = 0.1
 UNDER_WAY = "job_under_way"
-TRAINING, MEASURING, PASSES = "training", "measuring", "passes"
-# One training is what a computer bears, and two measurements would measure each other. Of passes one may take long,
-# and the next visitor's shall not wait for it.
-PLACES = {TRAINING: 1, MEASURING: 1, PASSES: 2}
 
 Result = TypeVar("Result")
 

@@ -18,14 +18,15 @@ from viz_ui.look.text import plain, size_words
 
 BUNDLED = "tiny-gpt"
 REAL = "SmolLM2-135M-Instruct"  # what a first visitor is offered
+MOST_LOADED = 2  # models that all visitors share
 POLL_SECONDS = 0.7  # between two looks at a fetch that is under way
 
 
 @st.cache_resource(show_spinner=False)
 def shelf() -> Shelf:
-    """The loaded models, shared by all visitors; at most two. Made once, when the server meets its first visitor."""
+    """The loaded models, shared by all visitors; at most `MOST_LOADED`. Made once, for the server's first visitor."""
     clear_unfinished()
-    return Shelf()
+    return Shelf(MOST_LOADED)
 
 
 @st.cache_resource(show_spinner=False)

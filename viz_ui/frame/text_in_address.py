@@ -3,7 +3,7 @@
 UTF-8, compressed with zlib, in base64: a page of English takes about half its letters.
 """
 
-from viz_model.masking.letters import from_letters, to_letters
+from viz_model.masking.compressed_text import from_letters, to_letters
 
 LONGEST = 2000  # characters; each has up to four bytes, which may not be compressible at all
 LONGEST_CODE = 11_000  # letters that stand for so many characters

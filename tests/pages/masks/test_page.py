@@ -17,7 +17,7 @@ from tests.support.app import PROMPTS, at, drawn_matrices, ids, opened
 from tests.support.blobs import opened_large
 from tests.support.numbers import read_number
 from tests.support.transformers_tiny_gpt import gpt2, queries_keys_values
-from viz_model.masking.drawn import encode_mask
+from viz_model.masking.drawn_mask import encode_mask
 
 PROMPT, LAYER, HEAD, QUERY = "The queen gave the girl a ring, and she thanked her.", 2, 5, 9
 T = len(ids(PROMPT))

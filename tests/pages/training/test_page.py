@@ -14,11 +14,11 @@ from tests.support.app import PROMPTS, at, ids, opened
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import gpt2
 from viz_model import checkpoints
-from viz_model.jobs import Visitor
+from viz_model.jobs import TRAINING, Visitor
 from viz_model.training.live import LiveTraining, train
-from viz_model.training.plans import Size, repeats_plan
+from viz_model.training.live_plans import Size, repeats_plan
 from viz_ui.components.shared.packing import unpack
-from viz_ui.frame.jobs import TRAINING, turns
+from viz_ui.frame.jobs import turns
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 ROW = "abcdefabcdef"

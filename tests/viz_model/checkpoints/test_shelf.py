@@ -32,7 +32,7 @@ class Loader:
 
 def test_two_at_most_and_the_one_longest_unused_goes_first():
     loader = Loader()
-    shelf = Shelf(load=loader)
+    shelf = Shelf(2, load=loader)
     for name in ("a", "b", "a", "c", "a", "b"):
         assert shelf.get(name).name == name
     assert loader.loaded == ["a", "b", "c", "b"]
@@ -43,7 +43,7 @@ def test_two_at_most_and_the_one_longest_unused_goes_first():
 
 
 def test_a_model_that_cannot_be_loaded_is_tried_again():
-    shelf = Shelf(load=Loader())
+    shelf = Shelf(2, load=Loader())
     for _ in range(2):
         with pytest.raises(vm.CheckpointError, match="damaged"):
             shelf.get("damaged")
@@ -52,7 +52,7 @@ def test_a_model_that_cannot_be_loaded_is_tried_again():
 
 def test_visitors_at_once_get_the_same_model():
     loader = Loader(seconds=0.1)
-    shelf, got = Shelf(load=loader), []
+    shelf, got = Shelf(2, load=loader), []
     threads = [threading.Thread(target=lambda: got.append(shelf.get("a"))) for _ in range(6)]
     for thread in threads:
         thread.start()

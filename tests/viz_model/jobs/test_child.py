@@ -11,7 +11,7 @@ import pytest
 from viz_model.errors import JobStopped
 from viz_model.jobs import Job, untold
 from viz_model.jobs import child as children
-from viz_model.jobs.child import LEASH, Child, ChildFailed, run
+from viz_model.jobs.child import ENDS_WITH_PARENT, Child, ChildFailed, run
 
 ROOT = Path(children.ROOT)
 
@@ -127,8 +127,8 @@ def test_a_program_that_ends_ends_its_jobs_and_does_not_wait_for_their_work(scri
     assert not is_alive(int(told.read_text()))
 
 
-def test_the_leash_imports_nothing_of_ours():
+def test_the_script_that_ends_with_its_parent_imports_nothing_of_ours():
     """pip and the Hub's library begin without torch."""
     code = "import runpy, sys; runpy.run_path(sys.argv[1]); print(*{'viz_model', 'torch'} & sys.modules.keys())"
-    result = subprocess.run([sys.executable, "-c", code, LEASH], capture_output=True, text=True, check=True)
+    result = subprocess.run([sys.executable, "-c", code, ENDS_WITH_PARENT], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == ""

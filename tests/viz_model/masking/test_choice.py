@@ -13,7 +13,7 @@ from viz_model.masking.choice import (
     parse_positions,
     position_words,
 )
-from viz_model.masking.drawn import encode_mask
+from viz_model.masking.drawn_mask import encode_mask
 
 CAUSAL, ALL = np.tri(6, dtype=bool), np.ones((6, 6), dtype=bool)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 
 from viz_model.errors import MaskError
-from viz_model.masking.drawn import MOST_TOKENS, decode_mask, drawn_shape, encode_mask
+from viz_model.masking.drawn_mask import MOST_TOKENS, decode_mask, drawn_shape, encode_mask
 
 squares = some.integers(1, 24).flatmap(lambda length: arrays(bool, (length, length)))
 rectangles = arrays(bool, some.tuples(some.integers(1, 12), some.integers(1, 12)))

@@ -13,7 +13,7 @@ from viz_model.errors import TrainingError
 from viz_model.training import keep as keeping
 from viz_model.training.keep import keep
 from viz_model.training.live import train
-from viz_model.training.plans import Size, repeats_plan
+from viz_model.training.live_plans import Size, repeats_plan
 from viz_model.unfinished import LOCK_FILE, alone_in
 
 

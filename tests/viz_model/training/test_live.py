@@ -15,8 +15,8 @@ from viz_model.jobs.child import Child
 from viz_model.training import live
 from viz_model.training.data import LETTERS
 from viz_model.training.live import MOST_SNAPSHOTS, MOST_STEPS, LiveTraining, Parameters, Snapshot, train
+from viz_model.training.live_plans import LONGEST_TEXT, TEXT_STAGE, Size, repeats_plan, text_plan
 from viz_model.training.loop import Training
-from viz_model.training.plans import LONGEST_TEXT, TEXT_STAGE, Size, repeats_plan, text_plan
 from viz_model.transformer.hooks import capture
 
 WATCHED = "abcdefabcdef"

@@ -14,7 +14,7 @@ from tests.support.small_models import small_config
 from viz_model.errors import TrainingError
 from viz_model.training import loop
 from viz_model.training.loop import CURVE_FILE, STATE_FILE, Training, fresh_transformer, rate_share
-from viz_model.training.recipe import Recipe, Stage
+from viz_model.training.recipes import Recipe, Stage
 from viz_model.transformer.positions import sinusoidal_table
 
 CONFIG = small_config(n_kv_heads=4)

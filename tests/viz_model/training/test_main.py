@@ -18,7 +18,7 @@ from viz_model.training import __main__ as command
 from viz_model.training.data import split_books
 from viz_model.training.figures.report import HELD_OUT_FILE, books_of
 from viz_model.training.loop import CURVE_FILE, STATE_FILE, Training
-from viz_model.training.recipe import RECIPES, Recipe, Stage
+from viz_model.training.recipes import RECIPES, Recipe, Stage
 
 CONFIG = small_config(vocab_size=280, context_length=32)
 STORY = story()

@@ -28,7 +28,7 @@ from viz_model.training.objectives import (
     stage_loss,
     target_loss,
 )
-from viz_model.training.recipe import Stage
+from viz_model.training.recipes import Stage
 from viz_model.transformer.hooks import capture
 
 MODEL = small_model()

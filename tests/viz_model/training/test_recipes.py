@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.small_models import small_config
 from viz_model.errors import TrainingError
-from viz_model.training.recipe import RECIPES, Recipe, Stage
+from viz_model.training.recipes import RECIPES, Recipe, Stage
 
 RECIPE = Recipe(small_config(), (Stage("echo", 3, 1, 8), Stage("copy", 0, 1, 8), Stage("text", 4, 1, 8)))
 

@@ -10,7 +10,7 @@ from viz_model.checkpoints import HEADS_FILE
 from viz_model.errors import VizError
 from viz_model.training.figures import dates, masked, repeats, text
 from viz_model.training.figures.report import Report, books_of
-from viz_model.training.recipe import RECIPES
+from viz_model.training.recipes import RECIPES
 
 
 def report(model: vm.Model, folder: Path, whole_text: Path | None) -> Report:

@@ -9,7 +9,7 @@ from torch import Tensor
 from viz_model.checkpoints import FOLDER
 from viz_model.errors import TrainingError
 from viz_model.training.data import split_books
-from viz_model.training.recipe import RECIPES
+from viz_model.training.recipes import RECIPES
 
 HELD_OUT_FILE = "held-out.txt"
 

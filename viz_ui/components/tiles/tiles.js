@@ -5,8 +5,7 @@ import { closest, element, Tooltip } from "../shared/elements.js";
 import { clamp } from "../shared/look.js";
 import { living } from "../shared/mounting.js";
 import { formatCount } from "../shared/numbers.js";
-import { Player } from "../shared/player.js";
-import { Steps } from "../shared/steps.js";
+import { Player, Steps } from "../shared/player.js";
 import { Ledger } from "./tile_ledger.js";
 import { TileMap } from "./tile_map.js";
 
