@@ -15,6 +15,11 @@ import pytest
 from tests.support.sources import declared, imports
 
 pytest_plugins = ["pytester"]
+if importlib.util.find_spec("hypothesis"):
+    from hypothesis import settings
+
+    settings.register_profile("project", deadline=None)  # a busy machine is no fault of what is tested
+    settings.load_profile("project")
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # each core has a worker, and a server: threads would wait for one another
