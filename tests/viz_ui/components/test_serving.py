@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
 
 import pytest
@@ -31,7 +32,8 @@ def get(path, base=""):
     async def send(message):
         messages.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    with ThreadPoolExecutor(1) as thread:  # in this one, a browser test may have left its event loop running
+        thread.submit(asyncio.run, app(scope, receive, send)).result()
     start, body = messages
     return start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, body["body"]
 
