@@ -13,6 +13,7 @@ from viz_model.hub.facts import HubConfig
 from viz_model.hub.find_sites import BlockSites, find_sites, install
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.recording import Event, has_bias, recording
+from viz_model.model.overflow import refuse_overflow
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -39,6 +40,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
             raise CheckpointError(
                 f"{family} cannot be shown: it did not run with our attention ({type(error).__name__}: {error})."
             ) from error
+    refuse_overflow(family, {"final_norm": end})
     modules = {id(module): name for name, module in host.model.named_modules()}
     blocks = _place(host, facts, [call for _, call in calls], modules)
     first = calls[0][1]

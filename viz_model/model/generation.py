@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import PromptError, VizError
+from viz_model.model.overflow import refuse_overflow
 from viz_model.model.prompts import PromptReader
 from viz_model.model.sampling import Sampled, Sampling
 from viz_model.transformer.attention import attention_weights, raw_scores
@@ -222,6 +223,7 @@ def _step(
         start = time.perf_counter()
         logits = model.transformer(torch.tensor([new]), cache=cache, **given)[0]  # (V,)
         seconds = time.perf_counter() - start
+    refuse_overflow(model.name, {**found, "logits": logits})
     seconds_uncached = largest_difference = None
     if compare:
         with torch.inference_mode():

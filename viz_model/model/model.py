@@ -8,6 +8,7 @@ from torch import Tensor
 from viz_model.errors import MaskError
 from viz_model.memory_limits import STORED_WEIGHTS_BYTES
 from viz_model.model.generation import Step, generate
+from viz_model.model.overflow import refuse_overflow
 from viz_model.model.prompts import Prompt, PromptReader
 from viz_model.model.trace import Tokens, Trace
 from viz_model.transformer import masks
@@ -59,7 +60,8 @@ class Model(PromptReader):
         Scores and weights of all heads are kept as computed while the weights take at most
         `stored_weights_bytes`, else derived when asked for.
 
-        Raises PromptError and MaskError with sentences fit for the screen.
+        Raises PromptError and MaskError with sentences fit for the screen, and CheckpointError where the numbers
+        of the pass overflow.
         """
         ids, source, pieces = self.encode(prompt), None, self.pieces(prompt)
         if self.has_source:
@@ -74,6 +76,7 @@ class Model(PromptReader):
         with torch.inference_mode(), capture(*required, optional=optional) as found:
             allowed, mask_names = self._masks(mask, self._lengths(ids, source))
             self.transformer(torch.tensor([ids]), mask=allowed, **given)
+            refuse_overflow(self.name, found)
         return Trace(
             config=self.config,
             part=self.config.self_part,

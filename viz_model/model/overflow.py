@@ -1,0 +1,29 @@
+"""Overflow: weights that are finite, and a pass whose numbers are not."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from viz_model.errors import CheckpointError
+
+LOOKED_AT = (".q", ".k", ".v", ".raw", ".mixed", "embed", "resid_mid", "resid_post", "final_norm", "logits")
+
+
+def refuse_overflow(name: str, tensors: Mapping[str, Tensor]) -> None:
+    """Raises CheckpointError where a tensor of a pass, by its hook site, is not finite; names the first that is not.
+
+    Logits may be −∞, which some models give to tokens that they never write.
+    """
+    for site, tensor in tensors.items():
+        if site.endswith(LOOKED_AT) and not _is_finite(tensor, may_be_low=site.endswith("logits")):
+            raise CheckpointError(
+                f"The numbers of {name} become too large in this pass: those of {site} are beyond what float32 can "
+                "hold, so there is nothing to draw. Its weights are damaged, or of another scale than the model "
+                "needs. Restore the weights, or choose another model."
+            )
+
+
+def _is_finite(tensor: Tensor, *, may_be_low: bool) -> bool:
+    if tensor.sum().isfinite():  # then each number is
+        return True
+    return bool((tensor < float("inf")).all() if may_be_low else tensor.isfinite().all())
