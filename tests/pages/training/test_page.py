@@ -186,7 +186,7 @@ def test_while_somebody_else_trains_one_waits_and_a_stop_ends_ones_own(desk):
     ("address", "sentence"),
     [
         ({"live_heads": 3}, "cannot be split into n_heads 3"),
-        ({"live_watched": "a"}, "type 2 to 48"),
+        ({"live_watched": "a"}, "It must have 2 to 48"),
         ({"live_task": "My own text"}, "There is no text"),
     ],
 )
