@@ -115,13 +115,18 @@ class HubTokenizer:
                     pieces[place] = part if place == first else b""
             done = end
 
+    @property
+    def has_chat(self) -> bool:
+        """Whether the model brings a template for chats, which may still refuse a text."""
+        return bool(self._tokenizer.chat_template)
+
     def chat(self, text: str) -> list[int] | None:
         """The ids of the text as a user's message in the model's chat template, ready for an answer; or None.
 
         The template alone says which control tokens there are: none is added to those that it writes.
         Raises PromptError where it refuses the text.
         """
-        if not self._tokenizer.chat_template:
+        if not self.has_chat:
             return None
         refuse_half_characters(text)
         messages = [{"role": "user", "content": text}]

@@ -57,6 +57,8 @@ class Tokenizer:
         refuse_half_characters(text)
         return self.encoding.encode_ordinary(text)
 
+    has_chat = False  # whether there is a template for chats
+
     def chat(self, text: str) -> list[int] | None:
         """The ids of the text in a chat template; these models have none."""
         return None

@@ -165,8 +165,7 @@ def _take_example() -> None:
 
 def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
     """What the model reads: the text that was typed, or the ids of it in the chat template of a model that has one."""
-    in_template = model.tokenizer.chat(typed) if model.tokenizer and typed else None
-    if in_template is None:
+    if not (typed and model.tokenizer and model.tokenizer.has_chat):
         return typed
     how = linked(
         st.sidebar.segmented_control,
@@ -179,7 +178,7 @@ def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
         help="**raw**: the model reads exactly what you typed.\n\n**chat**: the model reads your text as a message in "
         "a chat. It was trained with a template for chats, which puts more tokens around the text.",
     )
-    return tuple(in_template) if how == "chat" else typed
+    return tuple(model.tokenizer.chat(typed)) if how == "chat" else typed  # a template may fail: only where it is asked
 
 
 def _choose_target(model: vm.Model) -> str | None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
-from transformers import GPT2Config, GPT2LMHeadModel
+from tokenizers import Tokenizer as Backend
+from tokenizers import models as models_of_tokens
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import viz_model as vm
 from tests.support import servers
@@ -150,6 +152,27 @@ def test_a_damaged_folder_is_named_and_the_others_can_be_chosen(tmp_path):
     assert rows(test)["bad"]["state"] == "damaged"
     assert "says nonsense of parameters" in rows(test)["bad"]["about"]
     assert acts(test, "bad") == []
+
+
+def test_a_chat_template_that_fails_leaves_the_model_to_be_read_raw(tmp_path):
+    letters = {letter: place for place, letter in enumerate(["<unk>", *"the cat sOnI."])}
+    backend = Backend(models_of_tokens.BPE(letters, [], unk_token="<unk>"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="<unk>")
+    tokenizer.chat_template = "{{ raise_exception('only in pairs') }}"
+    sizes = {"vocab_size": 67, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 512}
+    GPT2LMHeadModel(GPT2Config(**sizes)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    test = opened("heads", **at(model=tmp_path, prompt="the cat"))
+    assert not test.exception
+    assert test.session_state["view"].trace.ids == tuple(vm.load(tmp_path).ids("the cat"))
+    how = next(control for control in test.sidebar.button_group if control.key == "sent")
+    how.set_value("chat").run()
+    assert not test.exception
+    assert "only in pairs" in "".join(info.value for info in test.info)
+    how = next(control for control in test.sidebar.button_group if control.key == "sent")
+    how.set_value("raw").run()
+    assert not test.info
+    assert test.session_state["view"] is not None
 
 
 def test_a_folder_whose_config_is_of_another_model_says_so_on_the_page_where_it_was_opened(tmp_path):
