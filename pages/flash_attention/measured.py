@@ -53,7 +53,7 @@ def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
     if measuring is None:
         return (
             f"This runs {_shape_words(shapes)}, on this machine. T starts at 64 and doubles, until half a minute has "
-            "passed or a gigabyte is full. You can stop it at any time."
+            "passed or 1 GB of memory is used. You can stop it at any time."
         )
     if measuring.is_under_way:
         done = f": {measuring.progress.words}" if measuring.has_begun else ""
@@ -76,7 +76,7 @@ def _draw_curves(timings: list[Timing], length: int) -> None:
     with st.container(horizontal=True):
         for name, unit, value in (
             ("seconds", "milliseconds a call", lambda call: 1e3 * call.seconds),
-            ("bytes", "bytes at most", lambda call: call.nbytes),
+            ("bytes", "peak bytes", lambda call: call.nbytes),
         ):
             figure = growth_figure(lengths, _curves(timings, value), length=length, unit=unit)
             with st.container(key=f"flash_side_{name}"):
@@ -89,7 +89,7 @@ def _curves(timings: list[Timing], value: Callable[[Call], float]) -> dict[str, 
     return {
         name: np.array([np.nan if call is None else value(call) for call in calls])
         for name, calls in (
-            ("written out", [timing.written_out for timing in timings]),
+            ("full matrix", [timing.written_out for timing in timings]),
             ("fused", [timing.fused for timing in timings]),
         )
     }
@@ -100,13 +100,14 @@ def _comparison_words(timings: list[Timing]) -> str:
     both = [timing for timing in timings if timing.written_out]
     last, farthest = both[-1], timings[-1]
     words = (
-        f"At T = {last.length:,}, written out takes {milliseconds(last.written_out.seconds)} and "
-        f"{size_words(last.written_out.nbytes)}; fused takes {milliseconds(last.fused.seconds)} and "
+        f"At T = {last.length:,}, the full-matrix method takes {milliseconds(last.written_out.seconds)} and "
+        f"{size_words(last.written_out.nbytes)}. The fused function takes {milliseconds(last.fused.seconds)} and "
         f"{size_words(last.fused.nbytes)}."
     )
     if farthest is not last:
         words += (
-            f" Only fused went on to T = {farthest.length:,}, with {milliseconds(farthest.fused.seconds)} and "
-            f"{size_words(farthest.fused.nbytes)}. Written out, two matrices of H·T² numbers would not fit there."
+            f" Only the fused function went on to T = {farthest.length:,}, with "
+            f"{milliseconds(farthest.fused.seconds)} and {size_words(farthest.fused.nbytes)}. There the two full "
+            "matrices of H·T² numbers would not fit."
         )
     return words

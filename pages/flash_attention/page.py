@@ -41,12 +41,13 @@ A100_KILOBYTES = 192  # of each of its streaming multiprocessors (Dao et al. 202
 MOST_KILOBYTES = 100_000
 
 SOURCES = (
-    "“Written out” computes whole matrices, as the other pages show them; “fused” is the function "
+    "The full-matrix method computes whole matrices, as the other pages show them. The fused function is "
     "scaled_dot_product_attention of torch, which chooses its own tiles. A time is the fastest of up to nine calls. "
-    "Memory is the most that torch held at once, with the result. “Bytes moved” counts each number that is loaded or "
+    "Memory is the peak memory of torch, including the result. “Bytes moved” counts each number that is loaded or "
     "stored, each time. Papers: Milakov and Gimelshein 2018, Algorithm 3 (online softmax); Dao et al. 2022, "
-    "“FlashAttention”, Algorithms 0 and 1, Theorem 2 (written out moves Θ(T·D + T²) bytes, tiled Θ(T²·D²/M)); Dao "
-    "2023, “FlashAttention-2”, Algorithm 1 and §3.1 (queries outside, one division, skipped tiles)."
+    "“FlashAttention”, Algorithms 0 and 1, Theorem 2 (how fast the bytes grow: like T·D + T² for full matrices, like "
+    "T²·D² / fast memory for tiles); Dao 2023, “FlashAttention-2”, Algorithm 1 and §3.1 (queries outside, one "
+    "division, skipped tiles)."
 )
 
 
@@ -54,9 +55,11 @@ def draw() -> None:
     view = current_view()
     st.title("FlashAttention")
     st.markdown(
-        "**How can attention work without storing its whole matrix?** It goes tile by tile. A query keeps its "
-        "maximum **m**, sum **l** and output **O**.",
-        help=explained("score", "softmax", "value", "attention weight"),
+        "**How can attention work without storing its whole matrix?** It handles one small block of the "
+        "matrix, a tile, at a time. Each query keeps its largest score so far, **m**, the sum so far, **l**, and the "
+        "output so far, **O**.",
+        help="When m grows, l and O are rescaled with it: m′, l′ and O′ are the values after a tile.\n\n"
+        + explained("score", "softmax", "value", "attention weight"),
     )
     with st.container(horizontal=True, horizontal_alignment="center", gap="large"):
         for formula in ONLINE_SOFTMAX:
@@ -145,7 +148,11 @@ def look_at(tile: int, query: int) -> None:
 
 def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
     """Bytes between the two memories: counted in the run above, and by formula over T."""
-    st.subheader("What moves between slow and fast memory", help=explained("FLOP"))
+    st.subheader(
+        "What moves between slow and fast memory",
+        help="A GPU has a large slow memory, which holds whole matrices, and a small fast memory beside its "
+        "arithmetic. Numbers must be moved from one to the other.\n\n" + explained("FLOP"),
+    )
     with st.container(horizontal=True, gap="medium"):
         if stepped:
             with st.container(key="flash_side_table"):
@@ -179,8 +186,8 @@ def draw_curves(view: View, tiling: Tiling) -> None:
     figure = growth_figure(lengths, curves, length=length, unit="bytes moved, one head")
     st.plotly_chart(figure, key="traffic", config={"displaylogo": False})
     st.caption(
-        f"The curves hold for T = S and D = {width}, without skipped tiles. The fast memory holds M = {fast_numbers:,} "
-        f"numbers. A tile has ⌈M/4D⌉ rows or columns in the outer loop and min(⌈M/4D⌉, D) in the inner loop; with "
+        f"The curves hold for T = S and D = {width}, without skipped tiles. The fast memory holds N = {fast_numbers:,} "
+        f"numbers. A tile has ⌈N/4D⌉ rows or columns in the outer loop and min(⌈N/4D⌉, D) in the inner loop. With "
         f"{tiling.order} it has {rows:,} × {columns:,} cells."
     )
 

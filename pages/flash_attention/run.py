@@ -97,9 +97,10 @@ def pictures(run: TiledRun) -> list[TilePicture]:
 def agreement_words(found: Agreement) -> str:
     """A sentence that says, in numbers, that both ways compute the same."""
     return (
-        f"**The same result.** In A·V, tiled and written out differ by at most **{number(found.difference, 2)}**. "
-        f"Compared with float64, tiled is off by {number(found.tiled_error, 2)} and written out by "
-        f"{number(found.written_out_error, 2)}. Both are rounded to float32, and neither is an approximation."
+        f"**The same result.** In A·V, the tiled and the full-matrix method differ by at most "
+        f"**{number(found.difference, 2)}**. Compared with a computation in 64 bits, the tiled method is off by "
+        f"{number(found.tiled_error, 2)} and the full-matrix method by {number(found.written_out_error, 2)}. Both are "
+        "rounded to 32 bits, and neither is an approximation."
     )
 
 
@@ -115,7 +116,7 @@ def counts_table(view: View, run: TiledRun) -> str:
         ("FLOPs of QKᵀ and A·V", traffic.matrix_flops(cells, *widths), traffic.matrix_flops(run.cells, *widths)),
         ("exponentials", cells, run.cells + sum(len(tile.rows) for tile in run.tiles)),
     )
-    head = f"| this head: T = {queries:,}, S = {keys:,}, D = {widths[0]} | written out | tiled |"
+    head = f"| this head: T = {queries:,}, S = {keys:,}, D = {widths[0]} | full matrix | tiled |"
     lines = [f"| {words} | {without:,} | {tiled:,} |" for words, without, tiled in rows]
     return "\n".join([head, "|--|--:|--:|", *lines])
 
@@ -127,9 +128,10 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
     words = f"**The arithmetic stays the same**: over all tiles, both take 4·T·S·D = {flops} FLOPs. "
     if run.skipped:
         count = len(run.skipped) + len(run.tiles)
-        words += f"But {len(run.skipped):,} of {counted(count, 'tile')} have only masked cells and are skipped. "
+        have, are = ("has", "is") if len(run.skipped) == 1 else ("have", "are")
+        words += f"But {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells and {are} skipped. "
     moved = run.traffic.total / traffic.written_out(queries, keys, *widths).total
-    words += f"**The traffic changes**: tiled moves {moved:.0%} of the bytes that written out moves. "
+    words += f"**The traffic changes**: the tiled method moves {moved:.0%} of the bytes of the full-matrix method. "
     if moved > 1:
         words += "Such small tiles save nothing. "
     if tiling.order == traffic.QUERIES_OUTSIDE:
@@ -152,7 +154,7 @@ def sizes(view: View) -> tuple[int, int, int, int]:
 
 def traffic_curves(width: int, fast_bytes: int, lengths: np.ndarray) -> dict[str, np.ndarray]:
     """Bytes that a head moves over T = S, written out and in the tiles that fill the fast memory."""
-    curves = {"written out": [traffic.written_out_bytes(n, n, width, NUMBER_BYTES) for n in lengths.tolist()]}
+    curves = {"full matrix": [traffic.written_out_bytes(n, n, width, NUMBER_BYTES) for n in lengths.tolist()]}
     for order in traffic.ORDERS:
         curves[f"tiled, {order}"] = [
             traffic.tiled_bytes(n, n, width, fast_bytes, NUMBER_BYTES, order) for n in lengths.tolist()

@@ -10,7 +10,7 @@ from viz_model.shapes import costs
 
 WITH, WITHOUT = "with the cache", "without"
 
-PANELS = ("time of a step, ms", "FLOPs, millions", "bytes of the cache", "logits differ by")
+PANELS = ("time of a step, ms", "FLOPs, millions", "bytes of the cache", "largest difference of logits")
 
 
 def cost_figure(steps: Sequence[vm.Step], step: int, *, dark: bool) -> go.Figure:

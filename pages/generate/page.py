@@ -44,10 +44,10 @@ def draw() -> None:
     warning = st.empty()  # filled when the steps are there
     read = "source" if view.model.has_source else "prompt"
     rests = view.part == "encoder"
-    source = " The encoder runs in the first step only, so the pictures show cross-attention." if rests else ""
+    instead = " The encoder runs in the first step only, so cross-attention is shown instead." if rests else ""
     st.markdown(
         f"**How does a model write?** It reads the {read} once, keeps the keys and values, and adds one token in each "
-        f"step.{source}",
+        f"step.{instead}",
         help="Press play, or click a candidate to go on with that token.\n\n"
         + explained("KV cache", "prefill", "logit", "softmax"),
     )
@@ -242,10 +242,12 @@ def draw_costs(run: Run, choices: Choices) -> None:
     figure = cost_figure(steps, looked_at(steps, choices), dark=st.context.theme.type == "dark")
     st.plotly_chart(figure, key="costs", config={"displayModeBar": False})
     st.caption(
-        "For comparison, each step also runs without the cache, on all tokens again. The times are measured now, so "
-        "they differ from visit to visit. FLOPs are counted by formula: two for each multiply-add of the matrix "
-        f"products. By formula, the cache has {cache_formula(steps[0])} bytes: K and V, L layers, G key/value heads, "
-        f"D numbers of 4 bytes, {'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
+        "For comparison, each step also runs without the cache, on all tokens again. The times are measured as you "
+        "watch. “Cache bytes” are the bytes used, of those reserved. “Logits differ by” is the largest difference "
+        "between the logits with and without the cache. FLOPs are counted by formula: two for each multiply-add of "
+        f"the matrix products. By formula, the cache has {cache_formula(steps[0])} bytes: K and V, L layers, G "
+        "key/value heads, D numbers per head with 4 bytes each, "
+        f"{'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
     )
 
 

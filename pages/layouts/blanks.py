@@ -73,9 +73,7 @@ def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
 
 def _words(bert: Example, gpt: Example, found: Guesses) -> list[str]:
     pairs = zip((bert, gpt), found.probability, found.place, strict=True)
-    return [
-        f"{one.model.name} gives it **{number(100 * share, 3)} %** (place {place:,})" for one, share, place in pairs
-    ]
+    return [f"{one.model.name} gives it **{number(100 * share, 3)} %** (rank {place:,})" for one, share, place in pairs]
 
 
 def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
@@ -89,7 +87,7 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
     colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
     both = ~np.isnan(before)
     st.markdown(
-        "Each token but the first is hidden in turn. "
+        "Each token except the first is hidden in turn. "
         + (
             "The mean surprise is "
             + " and ".join(

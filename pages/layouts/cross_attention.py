@@ -94,9 +94,10 @@ def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
         on_pick=_pick_head,
     )
     st.caption(
-        "Colours go from weight 0 to weight 1. The note of a head says how much of its weight was on the right letters "
-        "when it wrote year, month or day, measured on dates outside the training. Change US to UK in a date such as "
-        "5/3/24 (US), and see what each digit reads."
+        "Colours go from weight 0 to weight 1. Under a head, “year 0.38” says that its mean weight on the letters of "
+        "the year is 0.38 while the model writes the year (on dates not used in training). Change US to UK in a date "
+        "such as 5/3/24 (US), and see what each digit reads. In the large matrix, the row “0 → 2” is the query at "
+        "position 0, which writes 2."
     )
 
 

@@ -53,13 +53,14 @@ def draw_norms() -> None:
                 f"Mean length: **{number(first, 3)}** after the embedding, **{number(last, 3)}** after the last layer."
             )
             if trace.part == "self" and trace.length > 1:
-                words += f" Mean surprise: **{number(next_token_bits(trace).mean().item(), 3)} bits** a token."
+                words += f" Mean surprise: **{number(next_token_bits(trace).mean().item(), 3)} bits** per token."
             st.markdown(words)
     st.caption(
         "Each thin line is a token, and the thick line is the mean of all tokens. Length is ‖x‖ = √Σx² over the C "
         "numbers of the residual stream. Surprise is −log₂ p of each token of the prompt after the first. Xiong et "
         "al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. 2017, §3.1. "
-        f"{gpt.model.name} was not trained with its norms moved.",
+        f"{gpt.model.name} was not trained with its norms moved, so this shows what the place of the norms does to the "
+        "lengths, and not how well a post-norm model can predict.",
         help=explained("embedding", "surprise", "bit"),
     )
 

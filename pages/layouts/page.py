@@ -18,7 +18,7 @@ SECTIONS = {SIDE_BY_SIDE: draw_side_by_side, NORMS: draw_norms, CROSS: draw_cros
 
 SENTENCES = {
     SIDE_BY_SIDE: "**How do the three kinds of Transformer differ?** Click a box to see its tensor below.",
-    NORMS: "**What changes with the place of the norms?** Only post-norm scales the residual stream itself.",
+    NORMS: "**What changes when the norms are moved?** Only post-norm scales the residual stream itself.",
     CROSS: "**Which letters does the decoder read when it writes a digit?** "
     r"$A = \mathrm{softmax}(Q_{\mathrm{target}} K_{\mathrm{source}}^{\top}/\sqrt{D})$.",
     BLANK: "**Who guesses a hidden token better, and from what?** Click a token to hide it.",

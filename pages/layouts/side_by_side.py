@@ -71,9 +71,12 @@ def draw_side_by_side() -> None:
     with diagram:
         st.caption(
             "The grey line is the residual stream. N is a norm; at + the result of a box is added to the stream. Each "
-            "picture is the mean weight of all heads, from 0 to its largest cell. Masked cells are hatched. In "
+            "small picture shows the weights averaged over the heads; its brightest colour is its own largest weight. "
+            "Masked cells are hatched. In "
             f"millions of parameters, {', '.join(sizes)}.",
-            help=explained("residual stream", "norm", "feed-forward"),
+            help="A tensor is an array of numbers with one or more axes. With learned positions, training has found a "
+            "vector for each position; with sinusoidal positions, sines and cosines of the position make it. "
+            "“blocks.0” in the name of a tensor is layer 0.\n\n" + explained("residual stream", "norm", "feed-forward"),
         )
     draw_opened(examples[name], site, heading)
 
@@ -81,7 +84,7 @@ def draw_side_by_side() -> None:
 def choose_box(names: list[str]) -> str:
     """The box that is open, chosen here or in the diagram."""
     first = FIRST_BOX if FIRST_BOX in names else names[0]
-    return linked(st.selectbox, "Opened tensor", names, index=None, placeholder=first, key="box", width=340) or first
+    return linked(st.selectbox, "Tensor shown", names, index=None, placeholder=first, key="box", width=340) or first
 
 
 def pick(name: str) -> None:
@@ -129,7 +132,7 @@ def _block(one: Example, trace: vm.Trace, layer: int) -> DiagramBlock:
     if one.model.config.d_ff:
         box = _box(one, trace.site("ffn.out", layer), "feed-forward")
         halves.append(Half(box, _box(one, trace.site("norm2", layer), "N"), first))
-    return DiagramBlock(halves, _box(one, trace.site("resid_post", layer), f"block {layer}"))
+    return DiagramBlock(halves, _box(one, trace.site("resid_post", layer), f"layer {layer}"))
 
 
 def _box(one: Example, site: str, title: str, words: str = "", role: str = "stream", picture=None) -> Box:

@@ -36,8 +36,8 @@ def draw() -> None:
     st.title("Masks")
     st.markdown(
         "**What does a mask change?** The model runs once under mask A and once under mask B: "
-        + coloured(f"$A = {AttentionFormula.of(view.trace, view.layer).latex_weights}$")
-        + ". M is 0 in open cells and −∞ in closed ones.",
+        + coloured(rf"$\mathrm{{weights}} = {AttentionFormula.of(view.trace, view.layer).latex_weights}$")
+        + ". M is the mask: 0 in open cells and −∞ in closed ones.",
         help=explained("attention weight", "softmax", "score"),
     )
     for name, place in zip(SIDES, st.columns(2, gap="medium"), strict=True):
@@ -92,7 +92,7 @@ def draw_matrices(view: View, sides: list[Side]) -> None:
     """Weights of A and B, their difference, both masks, and the query's row of the difference; all linked."""
     items = comparison_matrices(view, sides)
     beside_editor = any(side.choice.kind == "drawn by hand" for side in sides)
-    row = Bars("row", "What the query reads, B − A", of="difference")
+    row = Bars("row", "What the query reads, mask B − mask A", of="difference")
     panels(
         [*items, row] if beside_editor else [*items[:3], Symbol("\n"), *items[3:], row],
         key="mask_panels",
@@ -132,7 +132,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
     items.append(
         Matrix(
             "difference",
-            "Difference of the weights, B − A",
+            "Difference of the weights, mask B − mask A",
             weights[1] - weights[0],
             view.labels,
             view.key_labels,
@@ -184,8 +184,8 @@ def draw_prediction(view: View) -> None:
         st.caption("This model gives a vector for each token, and predicts none.", help=explained("unembedding"))
         return
     first, second = (masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES)
-    place = f"{'At' if reads_itself else 'After'} query **{plain(view.labels[view.query])}**"
-    draw_next_tokens(view, first, second, SIDES, place)
+    place = f"For the token {'at' if reads_itself else 'that follows'} query **{plain(view.labels[view.query])}**"
+    draw_next_tokens(view, first, second, tuple(f"mask {name}" for name in SIDES), place)
 
 
 def draw_entropy(view: View) -> None:
@@ -209,7 +209,7 @@ def draw_entropy(view: View) -> None:
     st.plotly_chart(figure, key="entropy", theme=None, config={"displayModeBar": False})
     st.caption(
         "The entropy is 0 for a query that reads one token, and log₂ n for a query that reads n tokens equally. A "
-        "query that may read nothing has no point."
+        "query that may read nothing is left out of the chart."
     )
 
 

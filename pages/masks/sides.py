@@ -30,9 +30,10 @@ WIDEST = 4096  # a window or a prefix may be longer than the prompt
 EXPLAINED = {
     "causal": "Each query reads itself and the tokens before it.",
     "bidirectional": "Each query reads every token.",
-    "sliding window": "Each query reads itself and the nearest tokens, as far as the model's own mask allows.",
-    "prefix": "Every query reads the whole prefix. After the prefix the mask is causal.",
-    "padding": "No query reads the padded positions. The tokens there still read others.",
+    "sliding window": "Each query reads itself and the nearest tokens, except those that the model's own mask closes.",
+    "prefix": "The prefix is the first n tokens, and every query reads all of it. After the prefix the mask is causal.",
+    "padding": "Padding is filler that makes texts equally long. No query reads the padded positions, but the tokens "
+    "there still read others.",
     "drawn by hand": "Open and close cells below.",
 }
 

@@ -24,15 +24,15 @@ def draw_token_change(view: View) -> None:
     """The whole section: which token, which replacement, what changed under A and under B."""
     st.subheader("Change a token")
     st.markdown(
-        "**Does the past depend on the future?** Replace one token, and the model runs again under both masks. Dotted "
-        "cells have exactly the number that they had before.",
+        "**Does the past depend on the future?** Replace one token, and the model runs again under both masks. A dot "
+        "marks a cell that the replacement did not change at all.",
         help=explained("residual stream", "embedding"),
     )
     position, ids = _choose(view)
     if ids is None:
         return
     label, new = view.labels[position], shown(view.model.token_bytes([ids[position]])[0])
-    st.markdown(f"With **{plain(new)}** in the place of **{plain(label)}**:")
+    st.markdown(f"With **{plain(new)}** in place of **{plain(label)}**:")
     sides = [chosen_side(view, name) for name in SIDES]
     masked_traces(view, sides, ids, can_stop=True)
     matrices: list[Matrix] = []
@@ -65,7 +65,7 @@ def draw_token_change(view: View) -> None:
     )
     st.caption(
         "The change of the residual stream is ‖x′ − x‖ / ‖x‖ for the C numbers of a token, before and after the "
-        "replacement, computed in float64. A and B share one scale." + _way_between_tokens(view)
+        "replacement, computed in float64. Masks A and B share one colour scale." + _way_between_tokens(view)
     )
 
 
@@ -75,8 +75,8 @@ def _way_between_tokens(view: View) -> str:
         return ""
     mask = view.model.config.mask_of("decoder")
     return (
-        " A and B decide here which tokens of the source are read. The tokens of the target read one another in the "
-        f"self-attention of the decoder, and its mask is {plain(mask)} in both passes."
+        " Here masks A and B decide which tokens of the source are read. The tokens of the target read one another in "
+        f"the self-attention of the decoder, and its mask is {plain(mask)} in both passes."
     )
 
 
@@ -134,18 +134,18 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
         return head + "Nothing stands before position 0. Change a later token."
     before = change[:, :position]
     if not before.any():
-        return head + f"Nothing before position {position} changed: the largest difference there is **0 exactly**."
+        return head + f"Nothing before position {position} changed: the largest difference there is **exactly 0**."
     if before.max() < ROUNDING:
         return head + (
-            f"Nothing before position {position} changed but by rounding, by **{number(before.max())}** of a vector's "
-            "length at most: this model computes several tokens in one product, and with another token the sums in it "
-            "have another order."
+            f"Nothing before position {position} changed except by rounding, by at most **{number(before.max())}** "
+            "times the length of a vector. This model computes several tokens in one product, and with another token "
+            "its sums have another order."
         )
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())
     return head + (
         f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed. The "
-        f"largest change is **{number(before.max())}** of the vector's length, at position {place} after "
+        f"largest change is **{number(100 * before.max(), 3)} %** of the vector's length, at position {place} after "
         f"{'the ' if layer == 0 else ''}{_places(change)[layer]}."
     )
 
@@ -164,7 +164,7 @@ def _stream(view: View, side: Side, change: np.ndarray, position: int) -> Matrix
         view.labels,
         row_axis="after",
         column_axis="position",
-        caption=f"(L + 1, T) = {change.shape}: token {position} replaced",
+        caption=f"(L + 1, T) = {change.shape}: the embedding and L layers, token {position} replaced",
         role="stream",
         low=0.0,
         mark_zeros=True,

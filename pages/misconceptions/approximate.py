@@ -44,7 +44,7 @@ def draw(view: View) -> None:
             ),
             Matrix(
                 "difference",
-                f"tiled − written out, at most {number(largest, 2)}",
+                f"tiles − full matrix, at most {number(largest, 2)}",
                 difference,
                 view.labels,
                 [str(n) for n in range(difference.shape[1])],
@@ -61,7 +61,7 @@ def draw(view: View) -> None:
     )
     st.caption(
         f"Layer {view.layer}, head {view.head}, in tiles of {min(rows, queries)} × {min(columns, keys)}, computed in "
-        "float32. The page FlashAttention steps through the tiles. Dao et al. 2022, “FlashAttention”, theorem 1: the "
+        "32 bits. The page FlashAttention steps through the tiles. Dao et al. 2022, “FlashAttention”, theorem 1: the "
         "algorithm returns softmax(QKᵀ)V. Only the rounding differs, as it does for any other order of summing."
     )
 
@@ -70,8 +70,8 @@ def answer(found: Exactness) -> str:
     alike = found.difference <= 10 * max(found.reordered, found.written_out_error)
     verdict = "**No.**" if alike else "**Here rounding does not explain the difference.**"
     return (
-        f"{verdict} The tiled and the written-out result differ by at most **{number(found.difference, 2)}**. The "
-        f"written-out result itself changes by {number(found.reordered, 2)} when it sums its keys in reverse order. "
-        f"Compared with float64, it is off by {number(found.written_out_error, 2)} and the tiled result by "
-        f"{number(found.tiled_error, 2)}."
+        f"{verdict} The result in tiles and the result from the full matrix differ by at most "
+        f"**{number(found.difference, 2)}**. The full-matrix result itself changes by {number(found.reordered, 2)} "
+        "when its keys are summed in reverse order. Compared with a computation in 64 bits, the full-matrix result is "
+        f"off by {number(found.written_out_error, 2)}, and the tiled one by {number(found.tiled_error, 2)}."
     )

@@ -57,10 +57,10 @@ def draw(view: View) -> None:
     draw_texts(view, traces)
     st.caption(
         "A bar is the mean weight over the queries of a text. “After an earlier copy” counts only queries whose token "
-        "came before; a text without such a query has no bar. A pattern is named if its mean weight is at least "
-        f"{NAMED}. A text that is typed twice counts once. A pattern on one text does not tell what a head is for: "
-        "Jain & Wallace 2019, “Attention is not Explanation”. One place in a network can hold several features: Elhage "
-        "et al. 2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
+        "already occurred earlier in the text; a text without such a query has no bar. A pattern is named if its mean "
+        f"weight is at least {NAMED}. A text that is typed twice counts once. A pattern on one text does not tell "
+        "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”. One place in a network can hold "
+        "several features: Elhage et al. 2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
     )
 
 
@@ -99,7 +99,10 @@ def answer(view: View, scores: dict[str, dict[str, float]], patterns: dict[str, 
         verdict = f"**None of these four:** {head} does something else on every text."
     elif len(kinds) == 1:
         moving = MEASURES.index(next(iter(patterns.values())))
-        verdict = f"**On these texts it looks like one:** the strongest pattern of {head} is always “{kinds.pop()}”."
+        verdict = (
+            f"**On these texts it always looks the same:** the strongest pattern of {head} is always "
+            f"“{kinds.pop()}”. Try a head whose pattern changes."
+        )
     else:
         named = ", ".join(f"“{words}” on text {name}" for name, words in strongest.items())
         verdict = f"**It depends on the text.** The strongest pattern of {head} is {named}."

@@ -61,11 +61,11 @@ def answer(found: dict[str, SameEquation]) -> str:
     names = " and ".join(f"**{plain(name)}** ({result.own} mask)" for name, result in found.items())
     if worst < 1e-4:
         return (
-            f"**No.** One function gives the captured weights of {names}; the largest difference is "
-            f"**{number(worst, 2)}**. Only the mask M differs."
+            f"**No.** One function reproduces the weights recorded while each model ran, {names}. The largest "
+            f"difference is **{number(worst, 2)}**. Only the mask M differs."
         )
     return (
-        f"**Not for this model:** this equation alone does not give the captured weights of {names}. The largest "
+        f"**Not for this model:** this equation alone does not reproduce the recorded weights of {names}. The largest "
         f"difference is **{number(worst, 2)}**."
     )
 

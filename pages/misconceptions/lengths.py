@@ -28,7 +28,8 @@ def draw(view: View) -> None:
         else "The final hidden states of all real tokens are compared."
     )
     st.caption(
-        f"The mask hides the padding from every query, and positions count real tokens only. {where} Only a *batch* "
+        "Padding is filler that makes texts equally long. The mask hides it from every query, and positions count "
+        f"real tokens only. {where} Only a *batch* "
         "needs one length, because a tensor has rows of equal length. On masks: Vaswani et al. 2017, §3.2.3."
     )
 
@@ -42,8 +43,8 @@ def answer(view: View, batch: PaddedBatch) -> str:
         else "**It matters for this model:** in the batch the prompts give another result than alone."
     )
     return (
-        f"{verdict} The prompts have {lengths} tokens. The largest difference is **{number(batch.difference, 2)}**, in "
-        f"numbers of up to {number(batch.size, 3)}."
+        f"{verdict} The prompts have {lengths} tokens. Their final hidden states, with numbers of up to "
+        f"{number(batch.size, 3)}, differ by at most **{number(batch.difference, 2)}**."
     )
 
 

@@ -19,11 +19,15 @@ def draw(view: View) -> None:
     columns[1].metric("Kept: earlier attention weights", "0 B", border=True)
     columns[2].metric("Used once: new attention weights", size_words(memory.weights_bytes), border=True)
     draw_next_tokens(
-        view, memory.kept, memory.forgotten, ("keys and values kept", "set to zero"), f"One step with **{last}**"
+        view,
+        memory.kept,
+        memory.forgotten,
+        ("cache kept", "cache set to zero"),
+        f"For the token that follows **{last}**",
     )
     st.caption(
         "The model reads all tokens but the last, and then the last one in one decode step. This step computes its "
-        "attention weights from its own query and the kept keys; the earlier rows of the attention matrix no longer "
+        "attention weights from its own query and the kept keys. The earlier rows of the attention matrix no longer "
         "exist. Every prompt begins with an empty cache. What the model has learned is in its parameters. Pope et al. "
         "2022, “Efficiently Scaling Transformer Inference”."
     )
@@ -34,9 +38,9 @@ def answer(memory: Memory) -> str:
     size = memory.whole.abs().max().item()
     verdict = "**No.**" if kept <= FLOAT_ERROR * size < forgotten else "**Not clear on this prompt:**"
     return (
-        f"{verdict} One decode step has no earlier attention weights, only the kept keys and values. Its logits differ "
-        f"from those of a whole pass by at most **{number(kept, 2)}**. With keys and values set to zero, they differ "
-        f"by up to **{number(forgotten, 3)}**."
+        f"{verdict} When the model adds one token (a decode step), the earlier attention weights are gone. Only keys "
+        "and values were kept. The logits of this step differ from those of a whole pass by at most "
+        f"**{number(kept, 2)}**. With keys and values set to zero, they differ by up to **{number(forgotten, 3)}**."
     )
 
 

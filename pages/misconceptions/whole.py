@@ -24,7 +24,7 @@ def draw(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         off = linked(st.pills, "Switch off together", can, selection_mode="multi", key="off")
         names = [PROMPT] if _held_out(view.name) is None else [PROMPT, HELD_OUT]
-        text = linked(st.segmented_control, "Read the loss on", names, default=names[0], required=True, key="off_text")
+        text = linked(st.segmented_control, "Text for the loss", names, default=names[0], required=True, key="off_text")
     losses = _losses(view.name, text, *_read(view), tuple(can), tuple(part for part in can if part in off))
     st.markdown(answer(view, losses))
     uniform = log(view.model.config.vocab_size)
@@ -39,12 +39,13 @@ def draw(view: View) -> None:
         key="losses_without",
     )
     st.caption(
-        "The same model runs again with one part switched off in every block. Attention or feed-forward then writes 0. "
-        "Without residuals, the stream holds only what was written last. Norms pass on their input unchanged. Without "
-        "positions, none are added and nothing is rotated. The loss is the mean cross-entropy "
+        "The same model runs again with one part switched off in every layer. Attention or feed-forward then writes 0. "
+        "Without residuals, the stream holds only what was written last. A norm that is switched off passes its input "
+        "on unchanged. Without positions, none are added and nothing is rotated. The loss is the mean cross-entropy "
         f"{next(iter(losses.values())).words}; a uniform guess among {view.model.config.vocab_size:,} tokens costs "
-        "ln V. The model was trained with all its parts, so this shows that it uses them, not that it could not learn "
-        "without them. Why attention alone is not enough: Dong et al. 2021, “Attention is not all you need”, §2."
+        f"ln {view.model.config.vocab_size:,} = {number(uniform, 3)} nats. The model was trained with all its parts, "
+        "so this shows that it uses them, not that it could not learn without them. Why attention alone is not "
+        "enough: Dong et al. 2021, “Attention is not all you need”, §2."
     )
     for part, reason in reasons.items():
         if reason:

@@ -28,18 +28,20 @@ LARGE = 20_000_000  # parameters: from here on, work on all of them takes a seco
 LARGEST_THRESHOLD = 999.0
 
 EXPLAINED = {
-    "int8": "Rounds the weights to whole numbers from −127 to 127, row by row. Products are computed in float32.",
+    "int8": "A whole number in 8 bits. The weights are rounded to whole numbers from −127 to 127, row by row. "
+    "Products are computed in 32 bits.",
     LLM_INT8: "Rounds the weights and their inputs, and multiplies int8 numbers. Input columns with large numbers stay "
     "in 16 bits.",
-    NF4: "Rounds the weights to 16 levels, in blocks of 64. Products are computed in float32.",
+    NF4: "Rounds the weights to 16 levels, in groups of 64. Products are computed in 32 bits.",
 }
 
 FORMULAS = {
     "int8": r"The weights of a **row** share one constant c, their largest |w|: "
     r"$\mathrm{code} = \mathrm{round}(127\, w / c)$, $\hat w = c \cdot \mathrm{code} / 127$.",
-    LLM_INT8: r"The rows of W **and of the input x** become int8: $\mathrm{code} = \mathrm{round}(127\, w / c)$. "
+    LLM_INT8: r"The rows of W **and of the input x** become int8: $\mathrm{code} = \mathrm{round}(127\, w / c)$, "
+    "where c is the largest |w| of the row. "
     "Columns of x stay in 16 bits if one of their numbers reaches the **threshold**.",
-    NF4: "The weights of a **block** of 64 share one constant c, their largest |w|. Each weight becomes the nearest "
+    NF4: "The weights of a **group** of 64 share one constant c, their largest |w|. Each weight becomes the nearest "
     r"of 16 levels: $\hat w = c \cdot \mathrm{level}[\mathrm{code}]$.",
 }
 
@@ -63,8 +65,8 @@ def draw_choices() -> tuple[str, str, float]:
         index=WHICH.index(ALL),
         key="quantized",
         width=160,
-        help="Only the weight matrices of the blocks can be quantized. Embeddings, norms, biases and the unembedding "
-        "stay as they are. “one layer” is the layer that is chosen in the sidebar.\n\n"
+        help="Only the weight matrices inside the layers can be quantized. Embeddings, norms, biases and the "
+        "unembedding stay as they are. “one layer” is the layer that is chosen in the sidebar.\n\n"
         + explained("embedding", "norm", "unembedding"),
     )
     threshold = THRESHOLD
@@ -142,14 +144,15 @@ def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
     before, after = quantized.bytes_before, quantized.bytes_after + extra
     constants = sum(tensor.after.constant_bytes for tensor in quantized.tensors.values())
     whole = weight_bytes(view.model.transformer)
+    share = "group of 64" if quantized.choice.scheme == NF4 else "row"
     words = (
         f"**{quantized.n_weights:,} weights** take **{size_words(after)}** instead of {size_words(before)} "
         f"({size_words(2 * quantized.n_weights)} in float16). That is **{number(8 * after / quantized.n_weights)} bits "
-        f"per weight**: {number(8 * constants / quantized.n_weights, 3)} of them are for constants"
+        f"per weight**: {number(8 * constants / quantized.n_weights, 3)} of them store the constants c, one per {share}"
     )
     if quantized.choice.scheme == NF4:
         plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
-        words += f" ({number(8 * plain_bytes / quantized.n_weights, 3)} without double quantization)"
+        words += f" ({number(8 * plain_bytes / quantized.n_weights, 3)} if each c took 32 bits)"
     if extra:
         words += f" and {number(8 * extra / quantized.n_weights, 3)} for outlier columns"
     return f"{words}. The whole model takes {size_words(whole - before + after)} instead of {size_words(whole)}."

@@ -63,7 +63,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
     layer, head = np.unravel_index(changes.argmax(), changes.shape)
     scale = f"±{number(largest or 1, 2)}" if what == DIFFERENCE else "0 to 1"
     pooled = f" A pixel is the largest of several cells ({small.shape[-2]}×{small.shape[-1]} pixels)."
-    st.caption(f"All thumbnails have one scale, {scale}.{pooled if small.shape[-2] == 32 else ''}")
+    st.caption(f"All thumbnails share one scale, {scale}.{pooled if small.shape[-2] == 32 else ''}")
     if not largest:
         st.caption("No weight of any head changes.")
         return
@@ -137,16 +137,16 @@ def draw_prediction(view: View, trace: vm.Trace) -> None:
     label = plain(labels(reads.token_bytes)[query])
     if view.trace.config.layout == "encoder-only":
         st.subheader("The token at the query")
-        place = f"At **{label}**"
+        place = f"For the token at **{label}**"
     else:
         st.subheader("The next token")
-        place = f"After **{label}**"
+        place = f"For the token that follows **{label}**"
     try:
         logits = [each.of(reads.part).logits_at(query) for each in (reads, trace)]
     except vm.VizError as error:
         st.info(plain(str(error)))
         return
-    draw_next_tokens(view, *logits, (BEFORE, AFTER), place)
+    draw_next_tokens(view, *logits, ("original", "rounded"), place)
 
 
 def draw_loss(view: View, quantized: Quantized) -> None:
@@ -164,7 +164,7 @@ def draw_loss(view: View, quantized: Quantized) -> None:
     )
     perplexities = f"{number(np.exp(before.nats))} → {number(np.exp(after.nats))}"
     st.caption(
-        f"The mean cross-entropy {before.words}, {counted(before.tokens, 'token')} in all, under the model's own mask. "
+        f"The mean cross-entropy {before.words}, over {counted(before.tokens, 'token')}, under the model's own mask. "
         f"Perplexity (e^loss): {perplexities}."
     )
 

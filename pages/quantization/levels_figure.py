@@ -57,7 +57,7 @@ def levels_figure(
         col=1,
     )
     figure.update_xaxes(range=[-1.04, 1.04], showgrid=False, zeroline=False)
-    figure.update_xaxes(title={"text": "weight / largest of its row or block", "standoff": 6}, row=2, col=1)
+    figure.update_xaxes(title={"text": "weight / largest of its row or group", "standoff": 6}, row=2, col=1)
     if few:
         figure.update_xaxes(ticks="outside", tickvals=levels, ticktext=[""] * len(levels), row=1, col=1)
     figure.update_yaxes(rangemode="tozero", gridcolor=GRID, nticks=4, zeroline=False, tickformat=",")

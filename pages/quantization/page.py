@@ -23,7 +23,8 @@ SENTENCES = {
     "quantization changes the result.",
 }
 
-WEIGHT = "On this page a weight is a number in a weight matrix, which is a parameter. Attention weights are called A."
+WEIGHT = "On this page a weight is a number in a weight matrix, which is a parameter. The attention weights are "
+"called A."
 
 TERMS = {
     WEIGHTS: ("parameter", "attention weight", "bit"),
@@ -33,9 +34,9 @@ TERMS = {
 
 SOURCES = {
     WEIGHTS: "int8 and outliers: Dettmers et al. 2022, “LLM.int8()”, §2.1 and §3. NF4 and double quantization: "
-    "Dettmers et al. 2023, “QLoRA”, §3 and appendix E. Only linear layers of the blocks are quantized, in a copy of "
-    "the model. LLM.int8 sums its int8 products in int32. Plain int8 and NF4 weights are dequantized to float32 for "
-    "every product, so here they save memory but no time.",
+    "Dettmers et al. 2023, “QLoRA”, §3 and appendix E. Only the weight matrices inside the layers are quantized, "
+    "in a copy of the model. Double quantization means that the constants c of NF4 are rounded too, to 8 bits. int8 "
+    "and NF4 weights are turned back into 32-bit numbers for every product, so here they save memory but no time.",
     EFFECTS: "int8 and NF4 round the weights only. LLM.int8 also rounds the numbers that are multiplied with them. "
     "Perplexity with rounded weights: Dettmers et al. 2022, table 1.",
 }

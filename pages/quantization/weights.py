@@ -87,8 +87,8 @@ def draw_levels(tensor: QuantizedTensor, cell: QuantizedCell) -> None:
     st.plotly_chart(figure, key="levels", theme=None, config={"displayModeBar": False})
     used = int((counts.after > 0).sum())
     st.caption(
-        f"All {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its row or block. "
-        f"{used} of {len(counts.levels)} levels are used. The orange level is that of the framed weight."
+        f"All {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its row or group of "
+        f"64. {used} of {len(counts.levels)} levels are used. The orange level is that of the framed weight."
     )
 
 
@@ -155,7 +155,7 @@ def draw_arithmetic(tensor: QuantizedTensor, row: int, column: int, cell: Quanti
     lines = [
         ("weight", f"w_{{{row},{column}}} = {n(cell.weight)}"),
         (
-            f"largest of its {'block' if in_blocks else 'row'}",
+            f"largest |w| of its {'group' if in_blocks else 'row'}",
             f"c = \\max \\lvert {first} \\dots {last} \\rvert = {n(cell.maximum)}",
         ),
         ("divided by c", f"w / c = {n(cell.scaled)}"),
@@ -212,7 +212,10 @@ def draw_table(quantized: Quantized, largest: dict[str, Tensor]) -> None:
     )
     if largest:
         table["outliers"] = [int((largest[name] >= quantized.choice.threshold).sum()) for name in table["matrix"]]
-    st.markdown(f"**Every matrix.** The relative error of all together is **{quantized.relative_error:.3%}**.")
+    st.markdown(
+        f"**Every matrix.** Over all matrices together, the relative error ‖Ŵ − W‖ / ‖W‖ is "
+        f"**{quantized.relative_error:.3%}**."
+    )
     st.dataframe(
         table,
         hide_index=True,

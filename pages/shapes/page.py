@@ -106,7 +106,7 @@ def behind(view: View) -> int:
 def chosen_node(view: View, nodes: dict) -> str:
     """The name of the open tensor, chosen here or in the diagram."""
     first = "cross.q" if view.part == "cross" else "attn.q"
-    chosen = linked(st.selectbox, "Opened tensor", list(nodes), index=None, placeholder=first, key="node", width=260)
+    chosen = linked(st.selectbox, "Tensor shown", list(nodes), index=None, placeholder=first, key="node", width=260)
     return chosen or first
 
 

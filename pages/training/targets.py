@@ -37,7 +37,7 @@ def draw_asked(view: View) -> None:
     right, uniform = int((targets.ranks == 1).sum()), math.log(vocabulary)
     st.markdown(
         f"{exercise.words} One pass makes **{counted(len(targets), 'prediction')}**. Their mean loss is "
-        f"**{number(targets.loss, 3)} nats**; that of a uniform guess is ln {vocabulary:,} = {number(uniform, 3)}. "
+        f"**{number(targets.loss, 3)} nats**; a uniform guess would have ln {vocabulary:,} = {number(uniform, 3)}. "
         f"The likeliest token was right **{right:,}** times."
     )
     position = min(view.query, trace.length - 1)
@@ -80,7 +80,7 @@ def _exercise(view: View) -> Exercise:
                 0,
                 key="hide",
                 width=150,
-                help="Each number hides another random choice of tokens.",
+                help="Each number hides a different random choice of tokens.",
             )
         trace, targets = hidden_token_targets(model, view.prompt, seed)
         words = (
@@ -167,10 +167,14 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
         st.markdown(
             f"In one pass over {counted(trace.length, 'token')} this model learns only from the **{asked:,}** hidden "
             f"ones. A model that reads from left to right learns from {counted(trace.length - 1, 'next token')} of the "
-            "same row. There are no decode steps here, because this model writes no next token."
+            "same text. There are no decode steps here, because this model writes no next token."
         )
         return
-    st.subheader("One training pass and one decode step")
+    st.subheader(
+        "One training pass and one decode step",
+        help="A training pass reads a whole text at once. In a decode step the model adds one token to the text that "
+        "it is writing.",
+    )
     rows = {
         "tokens read": (f"{asked:,} at once", "1; the cache holds the others"),
         "predictions": (f"{asked:,}", "1"),

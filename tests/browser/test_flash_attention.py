@@ -95,7 +95,7 @@ def test_player_keyboard_map_and_rows_move_and_the_address_follows(page, app_url
 def test_what_is_measured_comes_as_curves_and_can_be_stopped(page, app_url):
     flash(page, app_url)
     page.get_by_role("button", name="Measure").click()
-    expect(page.get_by_text(re.compile(r"^At T = \d+, written out takes"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^At T = \d+, the full-matrix method takes"))).to_be_visible()
     page.locator(".st-key-stop_measuring button").click()
     expect(page.get_by_role("button", name="Measure again")).to_be_visible()
     settle(page)

@@ -220,7 +220,7 @@ def test_the_reader_changes_a_token_and_sees_what_it_reaches(page, app_url):
     field.fill("·king")
     field.press("Enter")
     expect(
-        page.get_by_text("Nothing before position 6 changed: the largest difference there is 0 exactly")
+        page.get_by_text("Nothing before position 6 changed: the largest difference there is exactly 0")
     ).to_be_visible()
     expect(page.get_by_text("6 of the 6 positions before position 6 changed")).to_be_visible()
     settle(page)

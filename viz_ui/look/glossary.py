@@ -149,7 +149,7 @@ GLOSSARY = {
         "surprise",
     ),
     "KL divergence": Term(
-        "How far one distribution is from another. It is 0 where they are equal.",
+        "How far one list of probabilities is from another: KL(P‖Q) = Σ p·log₂(p/q). It is 0 where they are equal.",
         "Kullback and Leibler 1951, “On Information and Sufficiency”, §2",
         r"KL divergence|KL",
     ),

@@ -7,7 +7,7 @@ from torch import Tensor
 from viz_model.heads.comparison import compare_next_tokens
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import number, plain, shown
+from viz_ui.look.text import counted, number, plain, shown
 
 
 def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str, str], place: str) -> None:
@@ -43,6 +43,6 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
         | {difference: st.column_config.NumberColumn(format="%+.4g")},
     )
     st.caption(
-        f"The table has the ten likeliest tokens of {names[0]} and of {names[1]}: {len(found.ids)} of {len(first):,} "
-        "tokens."
+        f"The table shows the ten likeliest tokens of “{names[0]}” and the ten likeliest of “{names[1]}”: "
+        f"{counted(len(found.ids), 'different token')} of {len(first):,}."
     )

@@ -119,7 +119,7 @@ def test_a_link_restores_tile_sizes_loops_and_step():
     assert (header["step"], header["query"]) == (4, 7)
     assert header["tiles"][0][:4] == [0, 2, 0, 6]
     assert [test.number_input(key=key).value for key in ("tile_rows", "tile_columns", "fast_memory")] == [2, 6, 64]
-    assert any("M = 16,384 numbers" in caption.value for caption in test.caption)
+    assert any("N = 16,384 numbers" in caption.value for caption in test.caption)
 
 
 def test_more_steps_than_anybody_would_take_are_refused_with_a_sentence():

@@ -92,12 +92,12 @@ def test_the_next_token_against_transformers_and_scipy():
         with torch.inference_mode():
             logits.append(gpt2()(torch.tensor([ids(PROMPT)]), attention_mask=added).logits[0, QUERY].double().numpy())
     first, second = (softmax(row) for row in logits)
-    assert sorted(table["A"])[-10:] == pytest.approx(sorted(first)[-10:], abs=1e-5)
-    assert sorted(table["B"])[-10:] == pytest.approx(sorted(second)[-10:], abs=1e-5)
-    np.testing.assert_allclose(table["B − A"], table["B"] - table["A"], atol=1e-9)
+    assert sorted(table["mask A"])[-10:] == pytest.approx(sorted(first)[-10:], abs=1e-5)
+    assert sorted(table["mask B"])[-10:] == pytest.approx(sorted(second)[-10:], abs=1e-5)
+    np.testing.assert_allclose(table["mask B − mask A"], table["mask B"] - table["mask A"], atol=1e-9)
     said = words(app(mask_a="causal", **choice))
     bits = entropy(first, np.exp(log_softmax(logits[1])), base=2)
-    [shown] = [read_number(part.split(" bits")[0]) for part in said.split("KL(A‖B) = **")[1:]]
+    [shown] = [read_number(part.split(" bits")[0]) for part in said.split("KL(mask A‖mask B) = **")[1:]]
     assert shown == pytest.approx(bits, rel=2e-3)
 
 
@@ -129,7 +129,7 @@ def test_a_prompt_all_masked_is_drawn():
 def test_a_later_token_changes_nothing_before_it_only_under_the_causal_mask():
     test = app(changed=6, replacement=" king")
     said, matrices = words(test), drawn_matrices(test)
-    assert "Nothing before position 6 changed: the largest difference there is **0 exactly**" in said
+    assert "Nothing before position 6 changed: the largest difference there is **exactly 0**" in said
     assert "**6 of the 6** positions before position 6 changed" in said
     assert not matrices["stream A"][0][:, :6].any()
     assert matrices["stream A"][0][1:, 6:].all()
