@@ -209,7 +209,7 @@ def draw_forms() -> None:
         st.form_submit_button("Open", on_click=open_typed, icon=":material/folder_open:")
     st.caption(
         "Any text model works that uses the attention interface of the transformers library. Weights are read only "
-        "from safetensors and GGUF files, so nothing is unpickled and no code of a model runs."
+        "from safetensors and GGUF files, so no program code is loaded from them, and no code of a model runs."
     )
 
 
@@ -251,9 +251,9 @@ def draw_compared() -> None:
     config = {"largest difference": st.column_config.NumberColumn(format="scientific")}
     st.dataframe(table, hide_index=True, key="compared_table", column_config=config, width="content")
     st.caption(
-        "For each family, a small model with random parameters runs here and in the library with its eager attention, "
-        "both in float32. The last column is the largest difference of any logit or attention weight, over several "
-        "lengths and paddings. The tests write this table.",
+        "For each family, a small model with random parameters runs here and in the library with its plain attention, "
+        "both in float32. The last column is the largest difference in any logit or attention weight, over several "
+        "lengths and paddings. The automatic tests make this table.",
         help=explained("logit"),
     )
 

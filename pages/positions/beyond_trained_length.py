@@ -208,8 +208,9 @@ def _what_was_read(found: LongTextLosses, model: vm.Model, asked: Asked) -> str:
     whose = "its" if found.is_held_out else "tiny-gpt’s"
     return (
         f"The model reads {asked.windows} texts of {asked.times * trained:,} tokens, from tales that were held out "
-        f"from {whose} training. A point is the mean of {size} positions: losses of all texts, attention weights of "
-        f"the first text. **Restarting** cuts the same tokens into pieces of {trained:,} that start every {half:,} "
+        f"from {whose} training. Each point averages {size} positions. The losses use all texts, the attention "
+        f"weights only the first. **Restarting** cuts the same tokens into pieces of {trained:,} that start every "
+        f"{half:,} "
         "tokens, so no position is beyond the trained length. Its ups and downs come from the text, not from "
         "positions. The head is the one with the largest weight on the token before."
     )

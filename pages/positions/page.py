@@ -28,16 +28,17 @@ SECTIONS = {
 
 SENTENCES = {
     SHUFFLE: "**Does attention know the order of words?** Not by itself. Without positions it reads a bag of words: "
-    "when the tokens are shuffled, the same weights move with them.",
-    TABLES: r"**How are positions added to tokens?** The embedding of each token gets one more vector, the row of its "
-    r"position: $x_m = e_{\mathrm{token}} + p_m$.",
+    "when the tokens are shuffled, each pair of tokens keeps its weight.",
+    TABLES: r"**How are positions added to tokens?** A second vector, the row of its position, is added to each "
+    r"embedding: $x_m = e_{\mathrm{token}} + p_m$.",
     ROTATION: "**How does RoPE put positions into attention?** It rotates queries and keys: "
-    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Only i − j counts.",
+    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Here i is the query's position and j the key's. $R_i$ turns "
+    r"each rotated pair p of numbers (two of the D) by the angle $i\theta_p$. Only i − j counts.",
     SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
     "attention.",
     PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
-    r"model was trained only on small m. Two remedies: divide the positions, $m/s$, or enlarge the base, "
-    r"$b \cdot s^{D/(D-2)}$.",
+    r"model was trained only on small m. For a text s times as long there are two remedies: divide the "
+    r"positions, $m/s$, or enlarge the base b of the angles, $b \cdot s^{D/(D-2)}$.",
 }
 
 TERMS = {
@@ -50,7 +51,7 @@ TERMS = {
 
 SOURCES = {
     SHUFFLE: "Why positions are needed: Vaswani et al. 2017, “Attention Is All You Need”, §3.5. The small difference "
-    "under “none” is rounding in float32. The model was trained with only one of these schemes.",
+    "for “no positions” is rounding. The model was trained with only one of these schemes.",
     TABLES: "Vaswani et al. 2017, §3.5: sinusoidal rows; learned rows were about as good (table 3, row E).",
     ROTATION: "Su et al. 2021, “RoFormer: Enhanced Transformer with Rotary Position Embedding”, §3.2 and eq. 34.",
     PAST: "Divided positions: Chen et al. 2023, “Extending Context Window of Large Language Models via Positional "

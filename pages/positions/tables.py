@@ -79,7 +79,7 @@ def _words(shown: FittingPrompt, name: str) -> str:
         )
     return (
         f"{plain(shown.model.name)} learned one row for each position. No formula says that position 7 is next to "
-        "position 8. (In the bundled models the rows were sinusoidal before training.)"
+        "position 8. (Training of the bundled models started from sinusoidal rows.)"
     )
 
 

@@ -29,7 +29,7 @@ def draw_sites() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         compared = linked(
             st.segmented_control,
-            "Compare the pass with the prompt",
+            "Compare with a pass in which the prompt is",
             list(SENTENCES),
             default=ELSEWHERE,
             required=True,
@@ -40,7 +40,8 @@ def draw_sites() -> None:
             by = linked(st.slider, "Moved by", 0, 2 * config.context_length, FIRST_MOVE, key="later", width=320)
         st.markdown(
             f"{SENTENCES[compared]} The table shows the largest change at each hook site of the embedding, of layer "
-            f"{shown.layer}, and of the logits of the last token.",
+            f"{shown.layer}, and of the logits of the last token. A hook site is a place where the app records a "
+            "tensor.",
             width="content",
         )
     if shown.instead:

@@ -84,7 +84,7 @@ def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
     found = []
     for name in possible_schemes(shown.model.config):
         change = _change_order(shown.name, shown.prompt, name, order).weights_change
-        words = f"{NAMES[name]} {number(change, 2)}"
+        words = f"{'no positions' if name == 'none' else NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
     return (
         f"{scheme_badge(shown.model, scheme)} Compared word by word, the weights of all heads differ by at most: "

@@ -39,7 +39,7 @@ FORMULAS = {
     "int8": r"The weights of a **row** share one constant c, their largest |w|: "
     r"$\mathrm{code} = \mathrm{round}(127\, w / c)$, $\hat w = c \cdot \mathrm{code} / 127$.",
     LLM_INT8: r"The rows of W **and of the input x** become int8: $\mathrm{code} = \mathrm{round}(127\, w / c)$, "
-    "where c is the largest |w| of the row. "
+    "where c is the largest absolute value of the row. "
     "Columns of x stay in 16 bits if one of their numbers reaches the **threshold**.",
     NF4: "The weights of a **group** of 64 share one constant c, their largest |w|. Each weight becomes the nearest "
     r"of 16 levels: $\hat w = c \cdot \mathrm{level}[\mathrm{code}]$.",

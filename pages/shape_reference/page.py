@@ -94,7 +94,7 @@ def draw_group(group: str, rows: list[Quantity]) -> None:
             title = TITLES.get(page, page.capitalize())
             st.page_link(f"../../pages/{page}/page.py", label=title, width="content")
     if not rows:
-        st.markdown("This model has no hook sites here: its code makes these tensors where they cannot be captured.")
+        st.markdown("This model has no hook sites here: its code makes these tensors where they cannot be recorded.")
         return
     table = pd.DataFrame(
         {
@@ -122,7 +122,10 @@ def draw_notes(view: View, rows: list[Quantity]) -> None:
     if view.trace.config.n_kv_heads < view.trace.config.n_heads:
         sources.append("grouped heads: Ainslie et al. 2023, “GQA”, §2.2")
         terms.append("grouped heads")
-    words.append(f"`vm.capture(site)` gives the tensor of any hook site. {'; '.join(sources)}.")
+    words.append(
+        "A hook site is a place where the app records a tensor; `vm.capture(site)` gives that tensor. "
+        f"{'; '.join(sources)}."
+    )
     st.caption(" ".join(words), help=explained(*terms) or None)
 
 

@@ -70,7 +70,7 @@ class Opened:
         elif node.local.endswith(".joined"):
             made = "The numbers are the mixed values of all heads, side by side. "
         else:
-            made = "The numbers are captured in a pass of this prompt. "
+            made = "The numbers were recorded in a pass of this prompt. "
         return f"{drawn}{made}{SOURCE}."
 
     def names(self, view: View, columns: Columns) -> Named:
@@ -114,7 +114,7 @@ def card(opened: Opened) -> Card:
     node, found = opened.node, opened.values.statistics
     shape = f"({', '.join(node.axes)}) = ({', '.join(f'{size:,}' for size in node.shape)})"
     facts = [("mean", number(found.mean)), ("std", number(found.std)), ("min", number(found.minimum))]
-    facts += [("max", number(found.maximum)), ("norm √Σx²", number(found.norm))]
+    facts += [("max", number(found.maximum)), ("length √Σx²", number(found.norm))]
     if node.local == "ids":
         facts = [("smallest", f"{found.minimum:,.0f}"), ("largest", f"{found.maximum:,.0f}")]
     if is_mask(node):

@@ -18,8 +18,8 @@ from viz_ui.parts.open_matrix import head_arrays, note_opened, open_noted_matrix
 
 RUNNING, ANY = "this model", "a model of any size"
 SENTENCES = {
-    RUNNING: "**Which tensors does a pass make?** Point at a **letter** to see its axes. Click a **tensor** to open "
-    "it, or a **block** to look inside.",
+    RUNNING: "**Which tensors does a pass make?** Point at a **letter** to see where it is used. Click a **tensor** to "
+    "open it, or a **block** to look inside.",
     ANY: "**How does a model grow?** Change its sizes and watch **T²**. All numbers are computed by formula.",
 }
 TERMS = {
@@ -145,7 +145,10 @@ def draw_opened(view: View, opened: Opened) -> None:
     st.code(node.line, language="python", wrap_lines=True)
     where = [f"`{variable}` is {plain(name)}" for variable, name in node.inputs.items()]
     where += [words for name, words in MEANT.items() if name in node.line]
-    needs = f'This line runs with `model = vm.load("{view.model.name}").transformer` and a number for each letter'
+    needs = (
+        f'To run this line, first set `model = vm.load("{view.model.name}").transformer` and replace each letter by '
+        "its size"
+    )
     st.caption(f"{'; '.join([needs, *where])}.")
     if node.local == "ids":
         draw_ids(view)

@@ -50,7 +50,7 @@ PICTURES = {  # of each claim: what answers it, and what is shown with the answe
     "The whole": ("The loss of the whole model", ".st-key-losses_without .main-svg"),
     "Memory": ("Its logits differ", "[data-testid='stDataFrame']"),
     "Equations": ("One function gives", "[data-panel='tiny-gpt_causal']"),
-    "Approximate": ("The tiled and the written-out result", ".st-key-exact [data-panel='tiled']"),
+    "Approximate": ("The result in tiles and the result from the full matrix", ".st-key-exact [data-panel='tiled']"),
     "Concept": ("The mean weight of", ".st-key-pattern_scores .main-svg"),
 }
 PARTS = "[data-panel], [data-testid='stPlotlyChart'], [data-testid='stDataFrame'], [data-testid='stMetric']"

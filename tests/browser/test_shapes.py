@@ -79,7 +79,7 @@ def test_a_click_opens_the_tensor_with_its_line_and_numbers(page, app_url):
     ids = Tokenizer.load(FOLDER).encode(PROMPT)
     values = np.stack([queries_keys_values(ids, 2, head)[2] for head in range(HEADS)])
     numbers = {"mean": values.mean(), "std": values.std(), "min": values.min(), "max": values.max()}
-    for name, number in (numbers | {"norm √Σx²": np.linalg.norm(values)}).items():
+    for name, number in (numbers | {"length √Σx²": np.linalg.norm(values)}).items():
         eventually(lambda name=name: read_number(fact(page, name)), pytest.approx(number, rel=2e-3, abs=2e-5))
     expect(page.locator(".card .line")).to_contain_text("v = model.blocks[2].attn.value(norm1)")
     expect(page.get_by_test_id("stCode")).to_contain_text("v = model.blocks[2].attn.value(norm1)")
@@ -182,7 +182,7 @@ def test_presets_come_out_right_to_the_last_digit_and_a_slider_moves_by_keyboard
         whole, more = published(name)
         expect(metric(page, "Parameters")).to_contain_text(f"{whole - more:,}")
         settle(page)
-        expect(page.get_by_text(re.compile("the published number")).first).to_contain_text(f"{whole:,}")
+        expect(page.get_by_text(re.compile("the number in the released weights")).first).to_contain_text(f"{whole:,}")
     page.get_by_role("slider", name="L, layers").press("ArrowRight")
     with torch.device("meta"):
         more = GPT2LMHeadModel(GPT2Config(n_layer=13)).num_parameters()

@@ -75,7 +75,7 @@ def test_a_cell_between_two_texts_is_closed_by_hand(page, app_url):
 @pytest.mark.viewport(1280, 720)
 def test_the_decoder_s_block_and_its_memory(page, app_url):
     open_page(page, link(app_url, "shapes", part="cross"))
-    for name in ("Q queries", "stream after self"):
+    for name in ("Q queries", "after self-attention"):
         expect(page.get_by_role("button", name=re.compile(f"^{name}")).first).to_be_visible()
     memory = page.get_by_role("button", name=re.compile("^encoder output"))
     memory.click()

@@ -126,9 +126,9 @@ def all_nodes(
     return nodes
 
 
-NORM_TITLES = {"norm1": "norm 1", "norm_cross": "norm of cross", "norm2": "norm 2"}
+NORM_TITLES = {"norm1": "norm 1", "norm_cross": "cross-attention norm", "norm2": "norm 2"}
 STREAM_TITLES = {
-    "resid_self": "stream after self",
+    "resid_self": "after self-attention",
     "resid_mid": "stream midway",
     "resid_post": "stream out",
 }
@@ -223,7 +223,7 @@ def _scores_and_mix(make: Maker, name: str, keys: str, mask: str) -> list[Node]:
         make(side_by_side, "concatenated", STREAM, "mixed.transpose(1, 2).flatten(-2)", [mixed], kept=joined),
         make(
             f"{name}.out",
-            "cross out" if name == "cross" else "attention out",
+            "cross-attention out" if name == "cross" else "attention out",
             STREAM,
             f"{make.path}.{name}.output(joined)",
             [side_by_side],

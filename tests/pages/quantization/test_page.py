@@ -94,7 +94,7 @@ def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
     assert f"w_{{21,77}} = {weight:.5f}"[:-1] in said  # four significant digits
     assert f"code }} {codes[21, 77]}" in said
     assert "**3,145,728 weights** take **1.62 MB** instead of 12.6 MB" in said
-    assert "**4.127 bits per weight**: 0.127 of them are for constants (0.500 without double quantization)" in said
+    assert "**4.127 bits per weight**: 0.127 of them store the constants c, one per group of 64 (0.500" in said
     table = test.dataframe[0].value.set_index("matrix")
     assert len(table) == 24
     row = table.loc["blocks.2.ffn.up"]
@@ -169,10 +169,10 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
         plain = gpt2()(torch.tensor([ids(PROMPT)])).logits[0].double().numpy()
     probabilities = [np.exp(log_softmax(each[QUERY])) for each in (plain, logits)]
     top = [np.sort(each)[::-1] for each in probabilities]
-    np.testing.assert_allclose(table["before"].max(), top[0][0], atol=1e-4)
+    np.testing.assert_allclose(table["original"].max(), top[0][0], atol=1e-4)
     np.testing.assert_allclose(table["after"].max(), top[1][0], atol=2e-3)
     divergence = (probabilities[0] * (np.log(probabilities[0]) - np.log(probabilities[1]))).sum() / np.log(2)
-    said = float(words(test).split("KL(before‖after) = **")[1].split(" bits")[0])
+    said = float(words(test).split("KL(original‖rounded) = **")[1].split(" bits")[0])
     assert said == pytest.approx(divergence, rel=0.1)
     test.button(key="most_changed").click().run()
     assert tuple(test.number_input(key=name).value for name in ("layer", "head")) == largest

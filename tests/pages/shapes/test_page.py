@@ -298,4 +298,4 @@ def test_a_longer_prompt_than_the_learned_positions_is_said_to_cost_more():
     assert shown_number(test, "Parameters") == 124_439_808 + (4096 - 1024) * 768
     sentence = published_sentence(test)
     assert sentence.startswith("126,799,104 here − **2,359,296** for 3,072 more position rows, because T is 4,096")
-    assert "= **124,439,808**, the published number" in sentence
+    assert "= **124,439,808**, the number in the released weights" in sentence
