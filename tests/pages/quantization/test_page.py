@@ -170,7 +170,7 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     probabilities = [np.exp(log_softmax(each[QUERY])) for each in (plain, logits)]
     top = [np.sort(each)[::-1] for each in probabilities]
     np.testing.assert_allclose(table["original"].max(), top[0][0], atol=1e-4)
-    np.testing.assert_allclose(table["after"].max(), top[1][0], atol=2e-3)
+    np.testing.assert_allclose(table["rounded"].max(), top[1][0], atol=2e-3)
     divergence = (probabilities[0] * (np.log(probabilities[0]) - np.log(probabilities[1]))).sum() / np.log(2)
     said = float(words(test).split("KL(original‖rounded) = **")[1].split(" bits")[0])
     assert said == pytest.approx(divergence, rel=0.1)
