@@ -56,7 +56,7 @@ def test_words_are_moved_by_hand_and_by_keys_and_attention_moves_along(page, app
     expect(labels).to_contain_text("5 ·a4 ·girl1 ·queen")
     settle(page)
     eventually(lambda: address(page)["order"], "-".join(map(str, order)))
-    expect(page.get_by_text(re.compile(r"none \d\.\d×10⁻[⁶⁷⁸]"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"no positions \d\.\d×10⁻[⁶⁷⁸]"))).to_be_visible()
     open_page(page, page.url)  # the link restores it
     eventually(lambda: chips(page), order)
     page.get_by_role("radio", name="learned").click()

@@ -66,7 +66,8 @@ def test_a_given_order_against_transformers(scheme):
     np.testing.assert_allclose(drawn["shuffled"], shuffled[LAYER, HEAD], atol=1e-4)
     back = shuffled[:, :, np.argsort(order)][:, :, :, np.argsort(order)]
     np.testing.assert_allclose(drawn["difference"], (back - typed)[LAYER, HEAD], atol=1e-4)
-    said = re.search(rf"\*\*{scheme} ([\d.]+)(×10\S+)?\*\*", words(test))
+    name = "no positions" if scheme == "none" else scheme
+    said = re.search(rf"\*\*{name} ([\d.]+)(×10\S+)?\*\*", words(test))
     largest = np.abs(back - typed).max()
     if scheme == "none":
         assert said[2] in ("×10⁻⁶", "×10⁻⁷", "×10⁻⁸")
