@@ -7,7 +7,7 @@ from pathlib import Path
 from transformers import AutoTokenizer, BatchEncoding, PreTrainedTokenizerBase
 
 from viz_model.errors import CheckpointError, PromptError
-from viz_model.model.tokenizer import refuse_half_characters
+from viz_model.model.tokenizer import no_panic, refuse_half_characters
 
 # GPT-2's byte-level tokenizers write each byte as a letter (Radford et al. 2019, encoder.py): those that print stand
 # for themselves, the others follow from 256 on.
@@ -79,7 +79,8 @@ class HubTokenizer:
     def _read(self, text: str, special: bool) -> BatchEncoding:
         refuse_half_characters(text)
         offsets = self._tokenizer.is_fast
-        read = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=offsets, verbose=False)
+        with no_panic():
+            read = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=offsets, verbose=False)
         strange = [token for token in read["input_ids"] if token >= self.vocab_size]
         if strange:
             raise PromptError(

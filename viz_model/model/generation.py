@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from viz_model.arguments import real_number, whole_number
 from viz_model.errors import PromptError, VizError
 from viz_model.model.overflow import refuse_overflow
 from viz_model.model.prompts import PromptReader
@@ -165,7 +166,13 @@ def generate(
     VizError for a choice that makes no sense; and PromptError in place of the step that would read
     more than the context holds, when the steps before it have been given.
     """
-    sampling = Sampling(temperature, top_k, top_p, seed)
+    max_new_tokens = whole_number("The number of new tokens", max_new_tokens, least=0)
+    sampling = Sampling(
+        real_number("The temperature", temperature),
+        None if top_k is None else whole_number("Top-k", top_k),
+        real_number("Top-p", top_p),
+        whole_number("The seed", seed),
+    )
     if model.config.layout == "encoder-only":
         raise PromptError(
             f"{model.name} reads in both directions, so it has no next token to write: it predicts each token "
@@ -174,6 +181,10 @@ def generate(
     ids, source = model.encode(prompt), []
     if model.has_source:
         ids, source = [model.start_token] if target is None else model.encode_target(target), ids
+    if forced is not None and not isinstance(forced, Mapping):
+        raise VizError("Forced tokens are ids by the numbers of their steps, such as {0: 5}.")
+    if not isinstance(kept, Sequence) or not all(isinstance(step, Step) for step in kept):
+        raise VizError("Kept steps are a list of the steps that an earlier run gave.")
     for token in (forced or {}).values():
         model.encode([token])  # refuses what is no token
     if kept and (list(kept[0].ids[: kept[0].read]) != ids or list(kept[0].source) != source):

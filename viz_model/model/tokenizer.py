@@ -5,6 +5,8 @@ tiktoken's own named encodings are downloaded at first use; ours are a file of t
 """
 
 import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tiktoken
@@ -28,6 +30,20 @@ def refuse_half_characters(text: str) -> None:
             f"Character {error.start + 1} of the text is half of a surrogate pair, which is not a "
             "character by itself. Delete it and type the character again."
         ) from error
+
+
+@contextmanager
+def no_panic() -> Iterator[None]:
+    """Raises PromptError where a tokenizer in Rust gives up on a text, such as a million spaces in a row.
+
+    What it raises is no Exception, and its class can be named only: there is no module to import it from.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise PromptError("The tokenizer cannot cut this text into tokens, for it is too long. Shorten it.") from None
 
 
 class Tokenizer:
@@ -55,7 +71,8 @@ class Tokenizer:
         special: with the control tokens that a model expects around a text; these models expect none.
         """
         refuse_half_characters(text)
-        return self.encoding.encode_ordinary(text)
+        with no_panic():
+            return self.encoding.encode_ordinary(text)
 
     has_chat = False  # whether there is a template for chats
 
