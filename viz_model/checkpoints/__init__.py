@@ -79,6 +79,7 @@ def load(name_or_folder: str | Path) -> Model:
     """
     folder = _folder(str(name_or_folder))
     with readable(folder):
+        hub.refuse_adapter_alone(folder)
         _refuse_what_cannot_fit(folder)
         if hub.is_hub(folder):
             fetched = read_source(folder)

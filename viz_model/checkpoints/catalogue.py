@@ -74,6 +74,7 @@ def describe(folder: Path) -> Entry:
     Raises CheckpointError with the file that is missing or damaged.
     """
     with readable(folder):
+        facts.refuse_adapter_alone(folder)
         if facts.is_hub(folder):
             config, has_tokenizer = facts.read_facts(folder), facts.has_tokenizer(folder)
         else:

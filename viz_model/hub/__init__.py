@@ -5,10 +5,26 @@ What reads facts is light; the library itself is imported when a model is loaded
 
 from pathlib import Path
 
-from viz_model.hub.facts import HubConfig, has_tokenizer, is_hub, read_facts, refuse_beyond_weights
+from viz_model.hub.facts import (
+    HubConfig,
+    has_tokenizer,
+    is_hub,
+    read_facts,
+    refuse_adapter_alone,
+    refuse_beyond_weights,
+)
 from viz_model.hub.importing import import_library, undisturbed
 
-__all__ = ["HubConfig", "convert_gguf", "has_tokenizer", "is_hub", "load", "read_facts", "refuse_beyond_weights"]
+__all__ = [
+    "HubConfig",
+    "convert_gguf",
+    "has_tokenizer",
+    "is_hub",
+    "load",
+    "read_facts",
+    "refuse_adapter_alone",
+    "refuse_beyond_weights",
+]
 
 
 def load(path: Path, name: str):

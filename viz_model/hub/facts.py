@@ -10,6 +10,7 @@ from viz_model.hub.gguf_header import Array, read_header
 from viz_model.transformer.facts import ModelFacts
 
 CONFIG_FILE = "config.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model", "source.spm")
 TOKENIZER_FILES += ("sentencepiece.bpe.model",)
 
@@ -114,6 +115,26 @@ def find_gguf(path: Path) -> Path | None:
 def has_tokenizer(path: Path) -> bool:
     """Whether the model brings a tokenizer along; without one it is traced by ids."""
     return find_gguf(path) is not None or any((path / name).is_file() for name in TOKENIZER_FILES)
+
+
+def refuse_adapter_alone(folder: Path) -> None:
+    """Raises CheckpointError for a folder with an adapter and no model: the sentence says of which model it is."""
+    if not (folder / ADAPTER_CONFIG).is_file():
+        return
+    has_weights = any(path.name != ADAPTER_WEIGHTS for path in folder.glob("*.safetensors"))
+    if (has_weights and (folder / CONFIG_FILE).is_file()) or list(folder.glob("*.gguf")):
+        return
+    try:
+        said = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        said = None
+    said = said if isinstance(said, dict) else {}
+    kind, base = (str(said.get(name) or "")[:120] for name in ("peft_type", "base_model_name_or_path"))
+    raise CheckpointError(
+        f"{folder} holds an adapter{f' of the kind {kind}' if kind else ''} and no model: it is a small change of "
+        f"{base or 'another model, which its config does not name'}. Put its two files, {ADAPTER_CONFIG} and "
+        f"{ADAPTER_WEIGHTS}, beside the config and the weights of that model."
+    )
 
 
 def read_config(folder: Path) -> dict:

@@ -48,6 +48,7 @@ class HubTransformer(ToLogits):
         self.value_width = 0
         self.source_modules: frozenset[str] = frozenset()
         self.angles_switch_at: int | None = None
+        self.separator: int | None = None  # the id behind which a second text begins, in a segment of its own (BERT)
         self._takes_positions = "position_ids" in inspect.signature(self.stack.forward).parameters
         for stack in {self.stack, model.get_decoder()} - {model}:  # a head may ask the inner one of the two (OPT)
             if isinstance(stack, PreTrainedModel):
@@ -127,6 +128,16 @@ class HubTransformer(ToLogits):
             _given_end.reset(token)
         return logits.reshape(*hidden.shape[:-1], -1)
 
+    def segments(self, ids: Tensor) -> Tensor:
+        """The segment of each token (…,T), 0 or 1: behind the first separator a second text begins.
+
+        As the library encodes a pair of texts (Devlin et al. 2019, figure 2). All 0 for a model without segments.
+        """
+        if self.separator is None:
+            return torch.zeros_like(ids)
+        is_separator = (ids == self.separator).long()
+        return (is_separator.cumsum(-1) > is_separator).long()
+
     def sharing_copy(self) -> "HubTransformer":
         """The same with modules of its own, which share every parameter and buffer with these."""
         model = sharing_copy(self.model)
@@ -138,12 +149,13 @@ class HubTransformer(ToLogits):
         return twin
 
     def _inputs(self, ids: Tensor, padding: Tensor | None) -> tuple[Tensor, dict]:
+        segments = {} if self.separator is None else {"token_type_ids": self.segments(ids)}
         if padding is None:
-            return ids, {}
+            return ids, segments
         pad = self.model.config.get_text_config().pad_token_id
         # A model that counts positions by its own padding token (RoBERTa) must find it there.
         ids = ids if pad is None else ids.masked_fill(padding, pad)
-        options = {"attention_mask": (~padding).long()}
+        options = segments | {"attention_mask": (~padding).long()}
         if self._takes_positions and not self._counts_positions():
             options["position_ids"] = masks.positions_of(~padding)
         return ids, options

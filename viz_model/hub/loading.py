@@ -1,7 +1,7 @@
 """Reading a model of the transformers library from a folder or a GGUF file; weights are never unpickled."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -11,12 +11,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from transformers.models.auto import modeling_auto
 
 from viz_model.errors import CheckpointError
+from viz_model.hub.adapters import merge_adapter
 from viz_model.hub.attention import NAME, register
 from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts, refuse_beyond_weights
 from viz_model.hub.headers import StoredTensor, stored_tensors
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.prepare import prepare
-from viz_model.hub.tokenizer import load_tokenizer
+from viz_model.hub.tokenizer import HubTokenizer, load_tokenizer
 from viz_model.memory_limits import why_not_written
 from viz_model.model import Model
 from viz_model.transformer.hooks import unwatched
@@ -51,6 +52,9 @@ class HubModel(Model):
         named = (_ids(self.transformer.model, name) for name in ("decoder_start_token_id", "bos_token_id"))
         return min(next(filter(None, named), self.end_tokens), default=0)
 
+    def segments(self, ids: Sequence[int]) -> list[int]:
+        return self.transformer.segments(torch.tensor(ids)).tolist()
+
 
 def load(path: Path, name: str) -> HubModel:
     """The model of a folder or a GGUF file, in eval mode, computed in float32.
@@ -66,12 +70,25 @@ def load(path: Path, name: str) -> HubModel:
     folder = path.parent if path.is_file() else path
     with unwatched():
         model = _read_model(folder, gguf)
+        adapter = merge_adapter(model, folder)
         host = HubTransformer(model, bool(model.config.is_encoder_decoder))
         prepare(host, facts)
     tokenizer = None
     if has_tokenizer(path):
         tokenizer = load_tokenizer(folder, gguf, host.config.vocab_size, _ids(model, "eos_token_id"))
-    return HubModel(name, host, tokenizer)
+        _find_separator(host, tokenizer)
+    loaded = HubModel(name, host, tokenizer)
+    loaded.has_adapter = adapter
+    return loaded
+
+
+def _find_separator(host: HubTransformer, tokenizer: HubTokenizer) -> None:
+    """Once, when the model is loaded: tell the host where a second text begins, if it knows a second segment."""
+    if getattr(host.model.config, "type_vocab_size", 0) < 2 or host.is_pair:
+        return
+    host.separator = tokenizer.separator
+    if not tokenizer.is_separator(lambda ids: host.segments(torch.tensor(ids)).tolist()):
+        host.separator = None
 
 
 def convert_gguf(path: Path, folder: Path) -> None:

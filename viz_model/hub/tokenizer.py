@@ -32,6 +32,20 @@ class HubTokenizer:
         self.signs = self.special_ids - pieces
         self._bytes = _bytes_by_decoder(tokenizer)
 
+    def is_separator(self, segments: Callable[[list[int]], list[int]]) -> bool:
+        """Whether the library itself puts a pair of texts into the segments that this rule gives its ids."""
+        try:
+            pair = self._tokenizer("a", "b", return_token_type_ids=True)
+        except Exception:  # a tokenizer without pairs; each class has an error of its own
+            return False
+        known = pair.get("token_type_ids") or []
+        return 1 in known and segments(pair["input_ids"]) == known
+
+    @property
+    def separator(self) -> int | None:
+        """The control token between two texts, if there is one."""
+        return self._tokenizer.sep_token_id
+
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """Ids of the text; special: with the control tokens that the model expects around it.
 

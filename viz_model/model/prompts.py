@@ -32,6 +32,7 @@ class PromptReader:
         self.measured_heads = measured_heads or {}
         self.examples = examples or {}  # prompts of its own kind, by what they are called
         self.stored_as = "float32"  # the precision of its weights on disk; computed is in float32
+        self.has_adapter = False  # whether the weights are a base model's with an adapter merged into them
         self.rounded_to = ""  # the kind of GGUF blocks that its weights were in before, such as "Q4_1"
 
     @property
@@ -117,6 +118,10 @@ class PromptReader:
         if isinstance(prompt, str) and self.tokenizer is not None:
             return self.tokenizer.pieces(prompt, special=special)
         return self.token_bytes(self.ids(prompt))
+
+    def segments(self, ids: Sequence[int]) -> list[int]:
+        """To which of two texts the model takes each token to belong, 0 or 1; all 0 where it tells none apart."""
+        return [0 for _ in ids]
 
     def ids(self, prompt: Prompt, *, special: bool = True) -> list[int]:
         """The prompt as ids, however many; of a model without tokenizer, the ids that a text writes: "12 7 99".

@@ -25,7 +25,7 @@ _STREAM, _QUERIES, _KEYS, _CELLS = ("B", "T", "C"), ("B", "H", "T", "D"), ("B", 
 CONTRACT = {
     "embed.tokens": (0, "row of each token", _STREAM, r"E[\mathrm{ids}]"),
     "embed.positions": (0, "row of each position", _STREAM, r"P[0 \ldots T-1]"),
-    "embed.segments": (0, "row of the one segment", _STREAM, "S[0]"),
+    "embed.segments": (0, "row of the segment of each token", _STREAM, r"S[\mathrm{segments}]"),
     "embed": (0, "embedding", _STREAM, r"E[\mathrm{ids}]"),
     "resid_pre": (1, "residual stream in", _STREAM, "x"),
     "norm1": (1, "norm 1", _STREAM, r"\hat{x} = \mathrm{norm}_1(x)"),
@@ -238,6 +238,6 @@ def _embedding(config, found: dict) -> str:
     else:
         scale = "" if abs(factor - 1) < 1e-3 else rf"{factor:.4g}\,"
     positions = " + P" if config.position in ("learned", "sinusoidal") else ""
-    segments = " + S[0]" if any(site.endswith("embed.segments") for site in found) else ""
+    segments = r" + S[\mathrm{segments}]" if any(site.endswith("embed.segments") for site in found) else ""
     embedding = rf"{scale}E[\mathrm{{ids}}]{positions}{segments}"
     return rf"x = \mathrm{{norm}}({embedding})" if config.embedding_norm else f"x = {embedding}"

@@ -43,6 +43,7 @@ def draw_sidebar() -> View | None:
         with st.sidebar.container():  # always there, so that what is below stays while the model reads
             trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
         _say_target(model, trace, target)
+        _say_segments(model, trace)
     except (Stopped, vm.VizError) as error:
         st.session_state["problem"] = str(error)
         hold_head_and_cell()
@@ -78,6 +79,8 @@ def _choose_model() -> vm.Model:
         help="C is the width of the residual stream, and D is the width of a head. The parameters are stored as "
         f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
     )
+    if model.has_adapter:
+        st.sidebar.caption("An adapter lies beside the weights, and it is merged into them: W + (α/r)·B·A.")
     return model
 
 
@@ -262,6 +265,18 @@ def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:
         text = b"".join(model.token_bytes(written)).decode(errors="replace")
         cut = f"the first {MOST_WRITTEN} tokens that" if len(written) == MOST_WRITTEN else "what"
         st.sidebar.caption(f"The decoder reads {cut} the model writes itself: {plain(sentence(text))}")
+
+
+def _say_segments(model: vm.Model, trace: vm.Trace) -> None:
+    """Where the text is a pair to the model, which second text it reads."""
+    segments = model.segments(trace.read.ids)
+    if 1 in segments:
+        place = segments.index(1)
+        separator = labels(trace.read.pieces)[place - 1]
+        st.sidebar.caption(
+            f"The model reads two texts: the tokens up to {plain(separator)} are in segment 0, and those behind it are "
+            "in segment 1."
+        )
 
 
 def _choose_head_and_tokens(model: vm.Model, trace: vm.Trace) -> dict[str, int]:
