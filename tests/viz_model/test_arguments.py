@@ -17,6 +17,8 @@ TOKENIZER = small_tokenizer()
 MODEL = Model("small", make_model(small_config(vocab_size=TOKENIZER.vocab_size)), TOKENIZER)
 PAIR = Model("pair", make_model(small_config(layout="encoder-decoder", n_encoder_layers=1)))
 
+TRACE = MODEL.trace([1, 2, 3])
+
 SIMPLE = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
 WRONG = st.one_of(
     SIMPLE,
@@ -24,6 +26,15 @@ WRONG = st.one_of(
     st.dictionaries(st.text(max_size=3), SIMPLE, max_size=2),
     st.sampled_from([object(), int, print, {1, 2}, torch.zeros(0), torch.zeros(2, 2), 10**400, "\ud800", "a\0b"]),
 )
+
+
+def of_trace(name: str, what: str, value) -> torch.Tensor:
+    return getattr(TRACE, name)(**{"layer": 0, "head": 0} | {what: value})
+
+
+def captured(value) -> None:
+    with vm.capture(value):
+        MODEL.trace([1, 2])
 
 
 def written(**choices) -> list:
@@ -44,6 +55,10 @@ USES = {
     "generate": lambda value: list(MODEL.generate(value, max_new_tokens=1)),
     **{f"generate, {name}": lambda value, name=name: written(**{name: value})
        for name in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "forced", "kept", "target")},
+    **{f"Trace.{name}": getattr(TRACE, name) for name in ("q", "k", "v", "mixed", "mask", "logits_at")},
+    **{f"Trace.{name}, {what}": lambda value, name=name, what=what: of_trace(name, what, value)
+       for name in ("raw", "scores", "weights", "softmax_input") for what in ("layer", "head")},
+    "capture": captured,
     "TransformerConfig": lambda value: vm.TransformerConfig(**vars(small_config()) | {"d_model": value}),
 }  # fmt: skip
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from viz_model.arguments import whole_number
 from viz_model.errors import VizError
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
 from viz_model.transformer.facts import ModelFacts
@@ -242,16 +243,16 @@ class Trace:
         """Logits of another position, unembedded from the held end of the stream: (V,)."""
         if self.part == "encoder":
             raise VizError("The encoder makes no logits; only the decoder does. Choose the decoder.")
-        if not -self.length <= position < self.length:
+        if not -self.length <= whole_number("The position", position) < self.length:
             raise VizError(f"There is no position {position}: the prompt has {self.length} tokens.")
         return self.unembed(self[self.site("final_norm")][position])
 
     def _attention(self, layer: int, what: str) -> Tensor:
-        if not 0 <= layer < self.n_layers:
+        if not 0 <= whole_number("The layer", layer) < self.n_layers:
             raise VizError(f"There is no layer {layer}: the model has layers 0 to {self.n_layers - 1}.")
         return self[f"{self.config.attention_name(self.part, layer)}.{what}"]
 
     def _head(self, head: int) -> int:
-        if not 0 <= head < self.config.n_heads:
+        if not 0 <= whole_number("The head", head) < self.config.n_heads:
             raise VizError(f"There is no head {head}: the model has heads 0 to {self.config.n_heads - 1}.")
         return head

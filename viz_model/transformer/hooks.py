@@ -29,6 +29,9 @@ class _Watch:
     met: set[str] = field(default_factory=set)
 
     def __post_init__(self):
+        strange = [pattern for pattern in (*self.patterns, *self.optional) if not isinstance(pattern, str)]
+        if strange:
+            raise SiteError(f"A hook site is named by a text such as 'blocks.0.attn.q', not by {strange[0]!r}.")
         self._regex = {pattern: re.compile(translate(pattern)) for pattern in (*self.patterns, *self.optional)}
         self._match: dict[str, tuple[str, ...]] = {}
 
