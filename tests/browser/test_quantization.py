@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 import viz_model as vm
 from tests.support.browser import address, eventually, nothing_sticks_out, on_first_screen, open_page, settle
+from tests.support.numbers import read_number
 
 PROMPT = "The queen gave the girl a ring, and she thanked her."
 LAYER = 1
@@ -57,7 +58,7 @@ def test_a_weight_is_chosen_and_its_link_restores_it(page, app_url):
     eventually(lambda: formulas(page)["nearest level"].endswith(f"code }} {code}"), True)
     found = formulas(page)
     lost = (bitsandbytes.dequantize_4bit(packed, state) - matrix)[6, 41].item()
-    assert float(found["error"].rpartition("= ")[2]) == pytest.approx(lost, rel=0.05, abs=1e-4)
+    assert read_number(found["error"].rpartition("= ")[2]) == pytest.approx(lost, rel=0.05, abs=1e-4)
     page.get_by_role("radio", name="int8", exact=True).click()
     expect(page.get_by_text("255 levels").first).to_be_visible()
     settle(page)

@@ -4,6 +4,7 @@ _PLAIN = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", ",")
 
 
 def read_number(text):
-    """The number that a person reads: 0.3312, −1.5, 12,350, 1.2×10⁻⁵, −∞."""
+    r"""The number that a person reads: 0.3312, −1.5, 12,350, 1.2×10⁻⁵, −∞; in a formula, 1.2 \times 10^{-5}."""
+    text = text.replace("{,}", ",").replace(r" \times 10^{", "×10").removesuffix("}")
     mantissa, _, power = text.strip().translate(_PLAIN).replace("∞", "inf").partition("×10")
     return float(f"{mantissa}e{power or 0}" if mantissa.strip("-") != "inf" else mantissa)
