@@ -18,7 +18,7 @@ TOKENIZER_FILES += ("sentencepiece.bpe.model",)
 NAMES = {
     "n_layers": ("num_hidden_layers", "n_layer", "n_layers", "decoder_layers", "num_decoder_layers", "num_layers"),
     "n_encoder_layers": ("encoder_layers", "num_layers"),
-    "n_heads": ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads"),
+    "n_heads": ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads", "attention_heads"),
     "n_kv_heads": ("num_key_value_heads",),
     "d_model": ("hidden_size", "n_embd", "d_model", "dim"),
     "d_head": ("head_dim", "d_kv"),
@@ -39,6 +39,16 @@ GGUF_NAMES = {
     "max_position_embeddings": "context_length",
     "vocab_size": "vocab_size",
 }
+# Families of the library that have no attention to show, or another one than softmax(QKᵀ): what stands in its place.
+WITHOUT_ATTENTION = {
+    "mamba": "a state that is passed from token to token", "mamba2": "a state that is passed from token to token",
+    "falcon_mamba": "a state that is passed from token to token", "rwkv": "a state that is passed from token to token",
+    "xlstm": "a state that is passed from token to token", "fnet": "a Fourier transform",
+}  # fmt: skip
+IN_SOME_LAYERS = ("jamba", "bamba", "zamba", "zamba2", "nemotron_h", "falcon_h1", "recurrent_gemma", "lfm2")
+READS_SOUND = ("whisper", "speech_to_text", "moonshine")
+
+
 CAN_BE_0 = ("d_ff", "n_experts", "n_chosen_experts")
 ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation", "feed_forward_proj")
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh"}
@@ -167,6 +177,7 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     """The facts that a config.json says. `path` is named in errors."""
     architecture = _architecture(config)
     is_pair = bool(config.get("is_encoder_decoder"))
+    _refuse_family(config, _family(architecture, config["model_type"]))
     found = {fact: _said(config, NAMES[fact])[1] for fact in NAMES}
     found["n_encoder_layers"] = (found["n_encoder_layers"] or 0) if is_pair else 0
     _refuse_nonsense(config, path)
@@ -187,6 +198,22 @@ def facts_of(config: dict, path: Path) -> HubConfig:
         activation=ACTIVATIONS.get(activation, activation) or None,
         expert_share=chosen / experts if experts and chosen else 1.0,
     )
+
+
+def _refuse_family(config: dict, family: str) -> None:
+    """Raises CheckpointError for a family that is known to have no attention to show: its name and why."""
+    kind = config["model_type"]
+    if not isinstance(kind, str):
+        return
+    if kind in WITHOUT_ATTENTION:
+        why = f"it has no attention. Its tokens reach one another through {WITHOUT_ATTENTION[kind]}"
+    elif kind in IN_SOME_LAYERS:
+        why = "only some of its layers have attention. The others pass a state from token to token"
+    elif kind in READS_SOUND:
+        why = "it reads sound, and a prompt here is text"
+    else:
+        return
+    raise CheckpointError(f"{family} cannot be shown: {why}. Choose another model.")
 
 
 def _architecture(config: dict) -> str:

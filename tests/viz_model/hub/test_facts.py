@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 
 import pytest
+import transformers
 
 import viz_model as vm
 from tests.reference.families import FAMILIES, save_small
@@ -40,3 +41,25 @@ def test_other_folders_are_none_of_the_library(text, tmp_path):
     (tmp_path / "config.json").write_text(text)
     assert not is_hub(tmp_path)
     assert not is_hub(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ("MambaConfig", "mamba cannot be shown: it has no attention. .* a state"),
+        ("Mamba2Config", "mamba2 cannot be shown: it has no attention"),
+        ("FNetConfig", "fnet cannot be shown: it has no attention. .* a Fourier transform"),
+        ("RwkvConfig", "rwkv cannot be shown: it has no attention"),
+        ("JambaConfig", "jamba cannot be shown: only some of its layers have attention"),
+        ("WhisperConfig", "whisper cannot be shown: it reads sound"),
+    ],
+)
+def test_a_family_without_attention_is_refused_by_its_name(config, sentence, tmp_path):
+    getattr(transformers, config)().save_pretrained(tmp_path)
+    with pytest.raises(vm.CheckpointError, match=sentence):
+        read_facts(tmp_path)
+
+
+def test_the_heads_of_xglm_are_found(tmp_path):
+    transformers.XGLMConfig(attention_heads=2, d_model=16).save_pretrained(tmp_path)
+    assert read_facts(tmp_path).n_heads == 2
