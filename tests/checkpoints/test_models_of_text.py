@@ -15,8 +15,8 @@ from viz_ui.frame.examples import EXAMPLES
 
 NAMES = ("tiny-gpt", "tiny-llama")
 BOOKS = books_of(FOLDER / "tiny-gpt", None)
-LEAST_RIGHT = {"tiny-gpt": 0.95, "tiny-llama": 0.4}  # of held-out passages that come again
-MOST_NATS = {"tiny-gpt": 0.3, "tiny-llama": 3.0}
+LEAST_RIGHT = {"tiny-gpt": 0.95, "tiny-llama": 0.5}  # of held-out passages that come again
+MOST_NATS = {"tiny-gpt": 0.3, "tiny-llama": 2.3}
 
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
@@ -71,7 +71,7 @@ def test_the_word_of_the_example_is_what_the_readme_tells(name):
 
 
 def test_the_copying_circuit_is_there(name):
-    least_of = {"previous_text": 0.9, "previous_random": 0.9, "induction": 0.8, "induction_text": 0.4}
+    least_of = {"previous_text": 0.9, "previous_random": 0.9, "induction": 0.8, "induction_text": 0.6}
     for figure, least in least_of.items():
         layer, head = np.unravel_index(np.argmax(heads(name)[figure]), np.shape(heads(name)[figure]))
         assert heads(name)[figure][layer][head] >= least, figure

@@ -193,6 +193,8 @@ TINY_LLAMA = Recipe(
             dropout_steps=900,
             averaged_steps=400,
         ),
+        retold(steps=525, rows=4, passage_rows=4, matrix_rate=0.006, rate=0.0006, warm_up=50, dropout=0.1),
+        retold(steps=377, rows=5, passage_rows=3, matrix_rate=0.004, rate=0.0004, averaged_steps=1),
     ),
     begins_with="tiny-gpt",
     taken=("tokens.weight",),
