@@ -37,6 +37,11 @@ def captured(value) -> None:
         MODEL.trace([1, 2])
 
 
+def edited(functions) -> None:
+    with vm.edit(functions):
+        MODEL.trace([1, 2])
+
+
 def written(**choices) -> list:
     """The first two steps, for there may be any number of them."""
     return [step for _, step in zip(range(2), MODEL.generate([1, 2], **choices), strict=False)]
@@ -59,6 +64,9 @@ USES = {
     **{f"Trace.{name}, {what}": lambda value, name=name, what=what: of_trace(name, what, value)
        for name in ("raw", "scores", "weights", "softmax_input") for what in ("layer", "head")},
     "capture": captured,
+    "edit": edited,
+    "KVCache, source": lambda value: vm.KVCache(PAIR.config, 4, source=min(value, 9) if type(value) is int else value),
+    "KVCache, capacity": lambda value: vm.KVCache(PAIR.config, min(value, 9) if type(value) is int else value),
     "TransformerConfig": lambda value: vm.TransformerConfig(**vars(small_config()) | {"d_model": value}),
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from viz_model.arguments import whole_number
 from viz_model.errors import VizError
 from viz_model.transformer.facts import ModelFacts
 
@@ -104,6 +105,8 @@ class KVCache:
         dtype: torch.dtype = torch.float32,
         source: int = 0,
     ):
+        capacity, source = whole_number("The capacity", capacity, 0), whole_number("The source's length", source, 0)
+
         def buffers(tokens: int) -> Tensor:  # keys, then values
             return torch.zeros(2, config.n_layers, batch, config.n_kv_heads, tokens, config.d_head, dtype=dtype)
 

@@ -138,6 +138,8 @@ def edit(functions: Mapping[str, Edit]) -> Iterator[None]:
 
     Raises SiteError when a pattern fits no site of the pass, EditError when a result does not fit.
     """
+    if not isinstance(functions, Mapping) or not all(map(callable, functions.values())):
+        raise EditError("Edits are functions by the names of their hook sites, such as {'blocks.0.attn.q': fn}.")
     watch = _Watch(tuple(functions))
     active = _active.get() or _Active()
     token = _active.set(replace(active, edits=(*active.edits, (watch, functions))))
