@@ -134,6 +134,11 @@ def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
     except CheckpointError:
         raise
     except Exception as error:  # the file, its shapes, or an attention that cannot be chosen
+        if NAME in str(error):  # the library has no such attention for this family
+            raise CheckpointError(
+                f"{read_facts(gguf or folder).family} cannot be shown: it computes attention in its own code and not "
+                "through the attention interface of the transformers library. Choose another model."
+            ) from error
         raise CheckpointError(f"The model in {gguf or folder} cannot be read: {_in_short(error)}") from error
     for name, found, asked in told["mismatched_keys"]:
         raise _of_another_shape(name, folder, found, asked)

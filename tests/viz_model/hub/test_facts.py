@@ -63,3 +63,19 @@ def test_a_family_without_attention_is_refused_by_its_name(config, sentence, tmp
 def test_the_heads_of_xglm_are_found(tmp_path):
     transformers.XGLMConfig(attention_heads=2, d_model=16).save_pretrained(tmp_path)
     assert read_facts(tmp_path).n_heads == 2
+
+
+SIZES = {"vocab_size": 67, "d_model": 16}
+OWN_CODE = {
+    "XGLM": lambda: transformers.XGLMForCausalLM(
+        transformers.XGLMConfig(**SIZES, num_layers=1, attention_heads=2, ffn_dim=24, max_position_embeddings=32)
+    ),
+    "XLNet": lambda: transformers.XLNetLMHeadModel(transformers.XLNetConfig(**SIZES, n_layer=1, n_head=2, d_inner=24)),
+}
+
+
+@pytest.mark.parametrize("family", OWN_CODE)
+def test_a_family_with_attention_in_its_own_code_is_refused_by_its_name(family, tmp_path):
+    OWN_CODE[family]().save_pretrained(tmp_path)
+    with pytest.raises(vm.CheckpointError, match=f"{family} cannot be shown: it computes attention in its own code"):
+        vm.load(tmp_path)
