@@ -30,7 +30,7 @@ def rests_at(page, tile, query=None):
     expect(place(page)).to_have_text(f"tile {tile + 1} of 6")
     expect(page).to_have_url(re.compile(rf"[?&]tile={tile}(&|$)"))
     if query is not None:
-        expect(page).to_have_url(re.compile(rf"[?&]query={query}(&|$)"))
+        expect(page).to_have_url(re.compile(rf"[?&]cell={query}\.\d+(&|$)"))
     settle(page)
 
 

@@ -228,7 +228,7 @@ def test_the_reader_changes_a_token_and_sees_what_it_reaches(page, app_url):
     page.get_by_role("menuitem").nth(1).click()
     expect(field).not_to_have_value("·king")
     settle(page)
-    dots = page.locator("[data-panel='stream A']").get_by_text("0 exactly")
+    dots = page.locator("[data-panel='stream A']").get_by_text("exactly 0")
     expect(dots).to_be_visible()
 
 

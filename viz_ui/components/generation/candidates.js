@@ -10,7 +10,7 @@ const STAGES = [
   "The logit divided by the temperature T",
   "The probability before anything is cut",
   "Only the k likeliest tokens are kept",
-  "Of these, the likeliest are kept: as few as together have the share p",
+  "Of these, the smallest set of likeliest tokens whose probabilities add up to at least p",
   "The kept probabilities, divided by their sum; the token is drawn from these",
 ];
 

@@ -87,7 +87,7 @@ export class MatrixPanel {
     const legend = element("div", "legend");
     this.ends.append(element("span", "low"), element("span", "middle"), element("span", "high"));
     this.masked.append(element("span", "swatch hatched"), element("span", "", "masked"));
-    this.zeros.append(element("span", "swatch dotted"), element("span", "", "0 exactly"));
+    this.zeros.append(element("span", "swatch dotted"), element("span", "", "exactly 0"));
     this.bar.append(this.ramp, this.ends);
     legend.append(this.bar, this.masked, this.zeros);
     return legend;

@@ -136,7 +136,7 @@ export function writeNumbers(canvas, matrix, size, root) {
  * @returns {string}
  */
 export function cellNumber({ values, factor, digits, floor = 0, nonzero }, at) {
-  if (nonzero && !nonzero[at]) return "0 exactly";
+  if (nonzero && !nonzero[at]) return "exactly 0";
   const value = values[at] * factor;
   return Math.abs(value) < floor ? `below ${formatNumber(floor, 2)}` : formatNumber(value, digits);
 }
