@@ -17,9 +17,9 @@ from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted
-from viz_ui.parts.arithmetic import draw_arithmetic
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
+from viz_ui.parts.written_arithmetic import draw_arithmetic
 
 RANGES = ("0 to 1", "scale to this head")
 

@@ -10,9 +10,9 @@ from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
-from viz_ui.parts.arithmetic import draw_arithmetic
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
+from viz_ui.parts.written_arithmetic import draw_arithmetic
 
 
 def draw() -> None:

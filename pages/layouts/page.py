@@ -7,7 +7,7 @@ from pages.layouts.cross_attention import draw_cross_attention
 from pages.layouts.depth import draw_norms
 from pages.layouts.examples import BOTH, DECODER, ENCODER
 from pages.layouts.side_by_side import draw_side_by_side
-from viz_ui.frame.sections import choose_section, draw_section
+from viz_ui.frame.page_sections import choose_section, draw_section
 from viz_ui.frame.view import current_view
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained

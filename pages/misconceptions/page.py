@@ -8,7 +8,7 @@ import streamlit as st
 import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
 from viz_ui.frame.address import bring_sidebar_along, linked
-from viz_ui.frame.sections import choose_section
+from viz_ui.frame.page_sections import choose_section
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, sentence

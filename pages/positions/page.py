@@ -7,7 +7,7 @@ from pages.positions.rotation import draw_rotation
 from pages.positions.tables import draw_tables
 from pages.positions.where_they_enter import draw_sites
 from pages.positions.word_order import draw_word_order
-from viz_ui.frame.sections import choose_section, draw_long_section, draw_section
+from viz_ui.frame.page_sections import choose_section, draw_long_section, draw_section
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 

@@ -16,8 +16,8 @@ from viz_ui.frame.address import choose_pair, chosen_value, half_of_pair, held, 
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.view import View, choose_head
 from viz_ui.look.text import number, plain
-from viz_ui.parts.arithmetic import n
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
+from viz_ui.parts.written_arithmetic import n
 
 ROWS, COLUMNS = 8, 64  # what is drawn of a matrix; 64 weights of a row are a block of NF4 where N is a multiple of 64
 

@@ -12,8 +12,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import viz_model as vm
 from tests.reference.families import BERT, CONTEXT, FAMILIES, GPT2, LLAMA, TOKENS, compare, save_small
-from viz_model.heads.arithmetic import cell_arithmetic
-from viz_ui.parts.arithmetic import lines
+from viz_model.heads.cell_arithmetic import cell_arithmetic
+from viz_ui.parts.written_arithmetic import lines
 
 PAIRS = [name for name, family in FAMILIES.items() if family.kind is AutoModelForSeq2SeqLM]
 CAUSAL = [name for name, family in FAMILIES.items() if family.kind is AutoModelForCausalLM]

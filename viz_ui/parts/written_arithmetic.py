@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from viz_model.heads.arithmetic import CellArithmetic, cell_arithmetic
+from viz_model.heads.cell_arithmetic import CellArithmetic, cell_arithmetic
 from viz_ui.frame.view import View
 from viz_ui.look.formulas import coloured
 from viz_ui.look.text import number, plain

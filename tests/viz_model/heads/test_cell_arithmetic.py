@@ -7,7 +7,7 @@ import torch
 from tests.reference.written_out import rotated
 from tests.support.small_models import make_model, random_ids, small_config
 from viz_model.errors import VizError
-from viz_model.heads.arithmetic import cell_arithmetic
+from viz_model.heads.cell_arithmetic import cell_arithmetic
 from viz_model.model import Model
 
 LENGTH = 7

@@ -1,0 +1,39 @@
+"""The navigation: every page, in the groups of the menu. A page's folder is its address, for good."""
+
+import streamlit as st
+
+
+def _page(name: str, title: str, icon: str, default: bool = False):
+    """The page in the folder pages/`name`; the path is read from beside main.py."""
+    return st.Page(f"../../pages/{name}/page.py", title=title, icon=icon, url_path=name, default=default)
+
+
+MODELS = "Models"  # the page that works where no model can be looked at
+
+
+def choose_page():
+    """Draw the navigation; gives the page that is chosen."""
+    return st.navigation(
+        {
+            "Explore": [
+                _page("heads", "Heads", ":material/grid_view:", default=True),
+                _page("inside_a_head", "Inside a head", ":material/search:"),
+                _page("shapes", "Shapes", ":material/schema:"),
+                _page("masks", "Masks", ":material/grid_off:"),
+                _page("generate", "Generate", ":material/play_circle:"),
+            ],
+            "Understand": [
+                _page("positions", "Positions", ":material/format_list_numbered:"),
+                _page("layouts", "Layouts", ":material/view_week:"),
+                _page("training", "Training", ":material/fitness_center:"),
+                _page("flash_attention", "FlashAttention", ":material/bolt:"),
+                _page("quantization", "Quantization", ":material/compress:"),
+                _page("misconceptions", "Misconceptions", ":material/help:"),
+            ],
+            "Look up": [
+                _page("models", MODELS, ":material/database:"),
+                _page("shape_reference", "Shape reference", ":material/table_chart:"),
+            ],
+        },
+        position="top",
+    )
