@@ -17,7 +17,8 @@ OWN = {"app", "pages", "viz_model", "viz_ui"}
 STEPS = {  # from the ground up
     "viz_model": (
         {"errors", "paths"},
-        {"jobs", "latest", "memory_limits", "transformer"},
+        {"arguments", "jobs", "latest", "memory_limits", "unfinished"},
+        {"transformer"},
         {"model"},
         {"flash", "heads", "hub", "masking", "shapes"},
         {"fetching", "layouts", "positions", "quantization"},
