@@ -12,7 +12,7 @@ from viz_model.training.loss import Loss
 from viz_ui.frame.address import linked
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.view import View
-from viz_ui.look.text import number, plain
+from viz_ui.look.text import counted, number, plain
 
 PROMPT, HELD_OUT = "this prompt", "held-out text"
 WHOLE = "whole model"
@@ -27,7 +27,7 @@ def draw(view: View) -> None:
         text = linked(st.segmented_control, "Text for the loss", names, default=names[0], required=True, key="off_text")
     losses = _losses(view.name, text, *_read(view), tuple(can), tuple(part for part in can if part in off))
     st.markdown(answer(view, losses))
-    uniform = log(view.model.config.vocab_size)
+    whole, uniform = losses[WHOLE], log(view.model.config.vocab_size)
     st.plotly_chart(
         bars_figure(
             {"loss": {name if name == WHOLE else f"no {name}": loss.nats for name, loss in losses.items()}},
@@ -39,10 +39,12 @@ def draw(view: View) -> None:
         key="losses_without",
     )
     st.caption(
-        "The same model runs again with one part switched off in every layer. Attention or feed-forward then writes 0. "
-        "Without residuals, the stream holds only what was written last. A norm that is switched off passes its input "
-        "on unchanged. Without positions, none are added and nothing is rotated. The loss is the mean cross-entropy "
-        f"{next(iter(losses.values())).words}; a uniform guess among {view.model.config.vocab_size:,} tokens costs "
+        "The same model runs again with one part switched off in every layer. When attention or feed-forward is "
+        "switched off, it adds 0 to the stream. Without residuals, the stream holds only what was written last. A norm "
+        "that is switched off passes its input on unchanged. Without positions, no position vector is added, and "
+        "queries and keys are not rotated. The loss is the cross-entropy "
+        f"{whole.words}, averaged over {counted(whole.tokens, 'token')}. "
+        f"A uniform guess among {view.model.config.vocab_size:,} tokens costs "
         f"ln {view.model.config.vocab_size:,} = {number(uniform, 3)} nats. The model was trained with all its parts, "
         "so this shows that it uses them, not that it could not learn without them. Why attention alone is not "
         "enough: Dong et al. 2021, “Attention is not all you need”, §2."

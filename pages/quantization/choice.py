@@ -142,17 +142,19 @@ def _traced(_trace, _quantized, model: str, read: tuple, source: tuple | None, m
 def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
     """The bytes of the weights before and after, with their constants. extra: of the outlier columns in 16 bits."""
     before, after = quantized.bytes_before, quantized.bytes_after + extra
+    codes = sum(tensor.after.code_bytes for tensor in quantized.tensors.values())
     constants = sum(tensor.after.constant_bytes for tensor in quantized.tensors.values())
     whole = weight_bytes(view.model.transformer)
-    share = "group of 64" if quantized.choice.scheme == NF4 else "row"
+    share = "one per row"
+    if quantized.choice.scheme == NF4:
+        plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
+        share = f"one per group of 64; {number(8 * plain_bytes / quantized.n_weights, 3)} if each c took 32 bits"
+    for_constants = f"{number(8 * constants / quantized.n_weights, 3)} for the constants c ({share})"
+    for_outliers = f"{number(8 * extra / quantized.n_weights, 3)} for a copy of the outlier columns in 16 bits"
     words = (
         f"**{quantized.n_weights:,} weights** take **{size_words(after)}** instead of {size_words(before)} "
         f"({size_words(2 * quantized.n_weights)} in float16). That is **{number(8 * after / quantized.n_weights)} bits "
-        f"per weight**: {number(8 * constants / quantized.n_weights, 3)} of them store the constants c, one per {share}"
+        f"per weight**: {8 * codes / quantized.n_weights:.4g} for the code"
     )
-    if quantized.choice.scheme == NF4:
-        plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
-        words += f" ({number(8 * plain_bytes / quantized.n_weights, 3)} if each c took 32 bits)"
-    if extra:
-        words += f" and {number(8 * extra / quantized.n_weights, 3)} for outlier columns"
+    words += f", {for_constants}, and {for_outliers}" if extra else f" and {for_constants}"
     return f"{words}. The whole model takes {size_words(whole - before + after)} instead of {size_words(whole)}."

@@ -164,7 +164,8 @@ def draw_loss(view: View, quantized: Quantized) -> None:
     )
     perplexities = f"{number(np.exp(before.nats))} → {number(np.exp(after.nats))}"
     st.caption(
-        f"The mean cross-entropy {before.words}, over {counted(before.tokens, 'token')}, under the model's own mask. "
+        f"The cross-entropy {before.words}, averaged over {counted(before.tokens, 'token')}, under the model's own "
+        f"mask. "
         f"Perplexity (e^loss): {perplexities}."
     )
 

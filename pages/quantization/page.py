@@ -17,14 +17,13 @@ WEIGHTS, EFFECTS, THREE = "The weights", "What they do", "Three things"
 SECTIONS = {WEIGHTS: draw_weights, EFFECTS: draw_effects}
 
 SENTENCES = {
-    WEIGHTS: "**What is left of a weight in a few bits?**",
+    WEIGHTS: "**How much of a weight survives when it is stored in only a few bits?**",
     EFFECTS: "**What do rounded weights change?** The model and a copy with rounded weights read the same prompt.",
     THREE: "**What do a KV cache, FlashAttention and quantization save?** They are three different things, and only "
     "quantization changes the result.",
 }
 
-WEIGHT = "On this page a weight is a number in a weight matrix, which is a parameter. The attention weights are "
-"called A."
+WEIGHT = "On this page, a weight is a parameter: one number in a weight matrix. The attention weights are called A."
 
 TERMS = {
     WEIGHTS: ("parameter", "attention weight", "bit"),

@@ -44,19 +44,21 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     task = f"read {cut}this {'source' if view.model.has_source else 'prompt'} ({counted(len(ids), 'token')})"
     if view.model.config.layout != "encoder-only":
         task += (
-            f" and write {counted(rows[0].passes, 'token')}, always the likeliest. All columns are given the same "
-            "tokens; “same choice” counts where a column would have chosen the same token"
+            f" and write {counted(rows[0].passes, 'token')}, always the likeliest. Every column is given the "
+            "same tokens; “same choice” counts the steps at which its method would have chosen the same token as "
+            "“none of them”"
         )
     what = "logits" if view.model.config.has_unembedding else "final hidden states"
     logits = f"{what} at every {'position' if view.model.config.layout == 'encoder-only' else 'new token'}"
     st.caption(
         f"**Task:** {task}. **Memory:** all weights as stored, the full cache, and QKᵀ and A of one layer at their "
         "largest; other activations are left out. **Traffic:** a GPU has a large slow memory and a small fast one, and "
-        "numbers must be moved between them. By formula, each pass moves once every weight that it uses. For attention "
-        "we count the numbers that the plain and the tiled algorithm move on a GPU with "
+        "numbers must be moved between them. The formula assumes that each pass moves every weight it uses exactly "
+        "once. For attention we count the numbers that the plain and the tiled algorithm move on a GPU with "
         f"{size_words(FAST_BYTES)} of fast memory (Dao et al. 2022, “FlashAttention”, Algorithm 0 and §2.1; Dao 2023, "
-        "“FlashAttention-2”, Algorithm 1). **FLOPs:** matrix products only; a multiplication and an addition count as "
-        f"two, and every cell of QKᵀ counts. **Result:** the {logits}, measured; the order of additions alone changes "
+        "“FlashAttention-2”, Algorithm 1). **FLOPs:** only matrix products are counted. A multiplication and an "
+        "addition are two FLOPs, and every cell of QKᵀ counts, even the masked ones. "
+        f"**Result:** the {logits}, measured; the order of additions alone changes "
         "them by about a millionth. **Time:** the shorter of two measurements, on this processor and with whatever "
         "else runs on it; rounded weights are dequantized for every product. Cache: Pope et al. 2022, “Efficiently "
         "Scaling Transformer Inference”."

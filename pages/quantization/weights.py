@@ -86,9 +86,10 @@ def draw_levels(tensor: QuantizedTensor, cell: QuantizedCell) -> None:
     )
     st.plotly_chart(figure, key="levels", theme=None, config={"displayModeBar": False})
     used = int((counts.after > 0).sum())
+    share = "group of 64" if isinstance(tensor.after, NF4Blocks) else "row"
     st.caption(
-        f"All {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its row or group of "
-        f"64. {used} of {len(counts.levels)} levels are used. The orange level is that of the framed weight."
+        f"All {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its {share}. "
+        f"{used} of {len(counts.levels)} levels are used. The orange level is that of the framed weight."
     )
 
 

@@ -48,7 +48,7 @@ def loss(model: Model, rows: Tensor, source: Tensor | None = None) -> Loss:
     for row in rows:
         hidden = model.transformer.hidden(row[None, :-1], **given)[0]  # (T−1,C)
         total += _summed(model, hidden, row[1:])
-    return Loss(total / rows[:, 1:].numel(), rows[:, 1:].numel(), "of each next token")
+    return Loss(total / rows[:, 1:].numel(), rows[:, 1:].numel(), "of the next token")
 
 
 def _hidden_token_loss(model: Model, rows: Tensor) -> Loss:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 
 import bitsandbytes.functional as bitsandbytes
@@ -94,7 +95,9 @@ def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
     assert f"w_{{21,77}} = {weight:.5f}"[:-1] in said  # four significant digits
     assert f"code }} {codes[21, 77]}" in said
     assert "**3,145,728 weights** take **1.62 MB** instead of 12.6 MB" in said
-    assert "**4.127 bits per weight**: 0.127 of them store the constants c, one per group of 64 (0.500" in said
+    assert (
+        "**4.127 bits per weight**: 4 for the code and 0.127 for the constants c (one per group of 64; 0.500 if" in said
+    )
     table = test.dataframe[0].value.set_index("matrix")
     assert len(table) == 24
     row = table.loc["blocks.2.ffn.up"]
@@ -203,12 +206,16 @@ def test_outliers_of_this_prompt_are_counted_and_cost_16_bits():
         stream = model(torch.tensor([ids(PROMPT)]), output_hidden_states=True).hidden_states[0]
         entering = model.transformer.h[0].ln_1(stream)[0].abs().amax(0)
     assert table["outliers"]["blocks.0.attn.query"] == int((entering >= 2.5).sum()) > 0
-    assert "for outlier columns" in first
+    assert re.search(
+        r"bits per weight\*\*: 8 for the code, \S+ for the constants c \(one per row\), and \S+ for a copy of the "
+        r"outlier columns in 16 bits",
+        first,
+    )
     assert "**Outlier columns.**" in first
     test.number_input(key="threshold").set_value(900.0).run()
     assert not test.exception
     assert test.dataframe[0].value["outliers"].sum() == 0
-    assert "for outlier columns" not in words(test)
+    assert "outlier columns in 16 bits" not in words(test)
 
 
 def test_the_table_of_three_things():
