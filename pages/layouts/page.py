@@ -9,7 +9,7 @@ from pages.layouts.examples import BOTH, DECODER, ENCODER
 from pages.layouts.side_by_side import draw_side_by_side
 from viz_ui.frame.page_sections import choose_section, draw_section
 from viz_ui.frame.view import current_view
-from viz_ui.look.formulas import coloured
+from viz_ui.look.formulas import coloured_formulas
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain
 
@@ -34,7 +34,7 @@ TERMS = {
 
 def draw() -> None:
     section = choose_section("Layouts", list(SECTIONS), key="layouts")
-    st.markdown(coloured(SENTENCES[section]), help=explained(*TERMS[section]))
+    st.markdown(coloured_formulas(SENTENCES[section]), help=explained(*TERMS[section]))
     if (chosen := current_view().name) not in (ENCODER, DECODER, BOTH):
         st.caption(
             f"This page always shows {ENCODER}, {DECODER} and {BOTH}. The model in the sidebar, {plain(chosen)}, is "

@@ -164,7 +164,10 @@ def _finding(found: LongTextLosses, trained: int) -> str:
     for name, losses in _losses(found).items():
         before, past = (losses[:, part].mean().item() for part in (slice(trained), slice(trained, None)))
         words.append(f"{name}: {number(before, 3)} → **{number(past, 3)}**")
-    return f"Loss in nats per token, up to position {trained - 1:,} → beyond it. {' · '.join(words).capitalize()}."
+    return (
+        f"Loss in nats per token, over the first {trained:,} positions of a text → over the later ones. "
+        f"{' · '.join(words).capitalize()}."
+    )
 
 
 def _losses(found: LongTextLosses) -> dict[str, Tensor]:
@@ -212,5 +215,5 @@ def _what_was_read(found: LongTextLosses, model: vm.Model, asked: Asked) -> str:
         f"weights only the first. **Restarting** cuts the same tokens into pieces of {trained:,} that start every "
         f"{half:,} "
         "tokens, so no position is beyond the trained length. Its ups and downs come from the text, not from "
-        "positions. The head is the one with the largest weight on the token before."
+        "positions. The weight on the token before is shown for the head in which it is largest."
     )

@@ -8,7 +8,7 @@ from pages.positions.tables import draw_tables
 from pages.positions.where_they_enter import draw_sites
 from pages.positions.word_order import draw_word_order
 from viz_ui.frame.page_sections import choose_section, draw_long_section, draw_section
-from viz_ui.look.formulas import coloured
+from viz_ui.look.formulas import coloured_formulas
 from viz_ui.look.glossary import explained
 
 SHUFFLE, TABLES, ROTATION, SITES, PAST = (
@@ -29,11 +29,12 @@ SECTIONS = {
 SENTENCES = {
     SHUFFLE: "**Does attention know the order of words?** Not by itself. Without positions it reads a bag of words: "
     "when the tokens are shuffled, each pair of tokens keeps its weight.",
-    TABLES: r"**How are positions added to tokens?** A second vector, the row of its position, is added to each "
-    r"embedding: $x_m = e_{\mathrm{token}} + p_m$.",
+    TABLES: r"**How are positions added to tokens?** To each embedding, the model adds a second vector, the "
+    r"table row of the token's position: $x_m = e_{\mathrm{token}} + p_m$.",
     ROTATION: "**How does RoPE put positions into attention?** It rotates queries and keys: "
-    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Here i is the query's position and j the key's. $R_i$ turns "
-    r"each rotated pair p of numbers (two of the D) by the angle $i\theta_p$. Only i − j counts.",
+    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Here i is the query's position and j the key's. $R_i$ takes "
+    r"the D numbers of a query or key in pairs, and turns pair p by the angle $i\theta_p$ (in some models, only some "
+    r"pairs turn). Only i − j counts.",
     SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
     "attention.",
     PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
@@ -62,7 +63,7 @@ SOURCES = {
 
 def draw() -> None:
     section = choose_section("Positions", list(SECTIONS), key="positions")
-    st.markdown(coloured(SENTENCES[section]), help=explained(*TERMS[section]))
+    st.markdown(coloured_formulas(SENTENCES[section]), help=explained(*TERMS[section]))
     draw = draw_long_section if section == PAST else draw_section
     draw(SECTIONS[section])
     if section in SOURCES:

@@ -103,12 +103,14 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
         waves = pairs.wavelengths[turning]
         length = config.context_length
         new = int(new_angles(pairs.frequencies, length, length - 1, config.mask != "causal").sum())
+        seen = "" if new == len(waves) else "; the faster pairs have already passed theirs at a smaller distance"
         theta, name = _written_theta(pairs)
         st.markdown(
             f"{theta}. The fastest pair makes one "
             f"turn in **{number(waves.min().item(), 3)}** tokens, the slowest in "
-            f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first that never occurred in training: "
-            f"there **{new} of {len(waves)}** pairs reach a new angle."
+            f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first that never occurred in training. "
+            f"At this distance, **{new} of the {len(waves)}** pairs {'reaches' if new == 1 else 'reach'} an angle that "
+            f"is new to the model{seen}."
         )
     theme = st.context.theme.type or "light"
     exponents = torch.arange(len(waves), dtype=torch.float64) / len(waves)

@@ -39,8 +39,8 @@ def draw_sites() -> None:
         if compared == ELSEWHERE:
             by = linked(st.slider, "Moved by", 0, 2 * config.context_length, FIRST_MOVE, key="later", width=320)
         st.markdown(
-            f"{SENTENCES[compared]} The table shows the largest change at each hook site of the embedding, of layer "
-            f"{shown.layer}, and of the logits of the last token. A hook site is a place where the app records a "
+            f"{SENTENCES[compared]} The table shows the largest change at each hook site in the embedding and in layer "
+            f"{shown.layer}, and in the last token's logits. A hook site is a place where the app records a "
             "tensor.",
             width="content",
         )

@@ -18,3 +18,8 @@ def coloured(formula: str) -> str:
         return rf"\textcolor{{{role.on_dark if dark else role.on_light}}}{{{match[0]}}}"
 
     return re.sub(r"(?<![A-Za-z\\])[QKVSA](?![a-z])", colour, formula)
+
+
+def coloured_formulas(sentences: str) -> str:
+    """Markdown with each $formula$ in it coloured. The words between them stay: “A” may be an article there."""
+    return re.sub(r"\$[^$]+\$", lambda match: coloured(match[0]), sentences)
