@@ -71,7 +71,8 @@ def answer(found: Exactness) -> str:
     verdict = "**No.**" if alike else "**Here rounding does not explain the difference.**"
     return (
         f"{verdict} The result in tiles and the result from the full matrix differ by at most "
-        f"**{number(found.difference, 2)}**. The full-matrix result itself changes by {number(found.reordered, 2)} "
-        "when its keys are summed in reverse order. Compared with a computation in 64 bits, the full-matrix result is "
-        f"off by {number(found.written_out_error, 2)}, and the tiled one by {number(found.tiled_error, 2)}."
+        f"**{number(found.difference, 2)}**. Even the full-matrix result changes by {number(found.reordered, 2)} "
+        "when the sum over the keys is taken in reverse order. Compared with a computation in 64 bits, the "
+        f"full-matrix result is off by {number(found.written_out_error, 2)}, and the tiled one by "
+        f"{number(found.tiled_error, 2)}."
     )

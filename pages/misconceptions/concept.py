@@ -58,7 +58,7 @@ def draw(view: View) -> None:
     st.caption(
         "A bar is the mean weight over the queries of a text. “After an earlier copy” counts only queries whose token "
         "already occurred earlier in the text; a text without such a query has no bar. A pattern is named if its mean "
-        f"weight is at least {NAMED}. A text that is typed twice counts once. A pattern on one text does not tell "
+        f"weight is at least {NAMED}. A text that is typed twice counts once. A pattern on one text does not show "
         "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”. One place in a network can hold "
         "several features: Elhage et al. 2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
     )

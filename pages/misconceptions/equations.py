@@ -41,7 +41,7 @@ def draw(view: View) -> None:
     st.caption(
         f"Layer {view.layer}, head {view.head}. One function computes "
         f"{' and '.join(plain(formula.weights) for formula in formulas)} from the captured queries and keys, and only "
-        f"the mask M is exchanged. Under the model's own mask it must give the captured weights. {papers}"
+        f"the mask M is changed. Under the model's own mask it must give the captured weights. {papers}"
     )
 
 
@@ -60,9 +60,10 @@ def answer(found: dict[str, SameEquation]) -> str:
     worst = max(result.difference for result in found.values())
     names = " and ".join(f"**{plain(name)}** ({result.own} mask)" for name, result in found.items())
     if worst < 1e-4:
+        recorded = f"both models: {names}" if len(found) > 1 else names
         return (
-            f"**No.** One function reproduces the weights recorded while each model ran, {names}. The largest "
-            f"difference is **{number(worst, 2)}**. Only the mask M differs."
+            f"**No.** One function reproduces the weights that were recorded in {recorded}. The largest difference "
+            f"is **{number(worst, 2)}**. Only the mask M differs."
         )
     return (
         f"**Not for this model:** this equation alone does not reproduce the recorded weights of {names}. The largest "

@@ -43,8 +43,9 @@ def answer(view: View, batch: PaddedBatch) -> str:
         else "**It matters for this model:** in the batch the prompts give another result than alone."
     )
     return (
-        f"{verdict} The prompts have {lengths} tokens. Their final hidden states, with numbers of up to "
-        f"{number(batch.size, 3)}, differ by at most **{number(batch.difference, 2)}**."
+        f"{verdict} The prompts have {lengths} tokens. Between the two runs (alone and in the batch), the final hidden "
+        f"states of a prompt differ by at most **{number(batch.difference, 2)}**; their numbers reach "
+        f"{number(batch.size, 3)}."
     )
 
 

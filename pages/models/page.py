@@ -45,7 +45,7 @@ def draw() -> None:
     st.title("Models")
     st.markdown(
         "**Which model do you want to look at?** All pages show the model that you choose. A model that you fetch is "
-        "checked and kept on this machine, so it needs no network again.",
+        "checked and kept on this machine, so you will not need the network for it again.",
         help=explained(
             "parameter", "residual stream", "feed-forward", "grouped heads", "value", "attention weight", "bit"
         ),
@@ -64,8 +64,8 @@ def draw_table() -> None:
     free = available_bytes()
     loaded = ", ".join(plain(name) for name in shelf().names) or "none"
     st.caption(
-        f"At most two models stay loaded for all visitors. Loaded now: {loaded}. "
-        + (f"{size_words(free)} of memory are free. " if free is not None else "")
+        f"At most two models stay loaded at a time, and all visitors share them. Loaded now: {loaded}. "
+        + (f"{size_words(free)} of memory is free. " if free is not None else "")
         + f"A model needs the memory in the column “In memory”, and {size_words(RESERVE)} more to run. Every model is "
         "computed in float32, because half precision would change attention weights by more than 0.0001."
     )
@@ -209,7 +209,7 @@ def draw_forms() -> None:
         st.form_submit_button("Open", on_click=open_typed, icon=":material/folder_open:")
     st.caption(
         "Any text model works that uses the attention interface of the transformers library. Weights are read only "
-        "from safetensors and GGUF files, so no program code is loaded from them, and no code of a model runs."
+        "from safetensors and GGUF files, which contain no program code, and code that comes with a model is never run."
     )
 
 

@@ -31,7 +31,12 @@ SEEN_ON = {
     "Feed-forward": ("shapes", "quantization"),
     "Out of the stream": ("generate", "training"),
 }
-PARTS = {"self": "", "encoder": " of the encoder", "decoder": " of the decoder", "cross": " of cross-attention"}
+PLACES = {
+    "self": "layer {}",
+    "encoder": "layer {} of the encoder",
+    "decoder": "layer {} of the decoder",
+    "cross": "the cross-attention of layer {}",
+}
 TITLES = {"inside_a_head": "Inside a head", "flash_attention": "FlashAttention"}
 
 
@@ -43,11 +48,11 @@ OWN_STEPS |= {f"f_{letter}": f"f_{letter}(" for letter in "QKV"}
 def draw() -> None:
     st.title("Shape reference")
     view = current_view()
-    part = PARTS[view.trace.part]
+    place = PLACES[view.trace.part].format(view.layer)
     st.markdown(
         f"**Which tensors does a pass make?** These are the tensors of **{plain(view.model.name)}** on your prompt, in "
-        f"layer {view.layer}{part}, with their letters and formulas. The sizes are those of the tensors themselves. "
-        "Print this page with Ctrl+P.",
+        f"{place}, with their letters and formulas. The sizes are read from the recorded tensors, "
+        "not computed from the formulas. Print this page with Ctrl+P.",
         help=explained(
             "residual stream",
             "embedding",
@@ -111,7 +116,9 @@ def draw_group(group: str, rows: list[Quantity]) -> None:
 
 def draw_notes(view: View, rows: list[Quantity]) -> None:
     """How to read the formulas of this model, and the papers."""
-    words = ["An axis of size 1 is shared by all prompts or heads. The formulas leave out biases."]
+    words = [
+        "Where an axis is written as 1, all prompts (or heads) share the same numbers. The formulas leave out biases."
+    ]
     sources, terms = ["Vaswani et al. 2017, “Attention Is All You Need”, §3"], []
     if view.model.has_source:
         words.append("y is the encoder output.")

@@ -161,7 +161,7 @@ def published_words(preset: Preset, config: TransformerConfig) -> str:
             f"{config.context_length:,} ((T − {preset.length:,}) · C)"
         )
     if not (preset.beyond or rows):
-        return f"**{ours:,}** parameters: exactly as many as the released weights of {preset.name} hold."
+        return f"**{ours:,}** parameters: exactly as many as in the released {preset.name}."
     return f"{words} = **{preset.published:,}**, the number in the released weights."
 
 
@@ -210,8 +210,9 @@ def draw_tables(preset: Preset, config: TransformerConfig, batch: int, length: i
         f"count once.{positions} **Activations:** every tensor in the diagram of “this model” is kept once, with "
         f"{number_bytes} bytes per number. Masks and ids are left out, and all prompts of a batch share the position "
         "rows. The three T² matrices are QKᵀ, the scaled scores and the weights. A fused kernel, one program for the "
-        "whole step, never stores them (Dao et al. 2022, “FlashAttention”). **FLOPs:** only matrix products count, a "
-        f"multiplication and an addition count as two, and every cell of T² counts.{each_logits} Kaplan et al. 2020, "
+        "whole step, never stores them (Dao et al. 2022, “FlashAttention”). **FLOPs:** only matrix products are "
+        "counted. A multiplication and an addition are two FLOPs, and all T² cells are computed, even the masked "
+        f"ones.{each_logits} Kaplan et al. 2020, "
         "“Scaling Laws”, §2.1.",
         help=explained("embedding", "unembedding", "tied", "norm", "feed-forward", "logit"),
     )

@@ -46,10 +46,10 @@ def test_guess_experiment_and_link(page, app_url):
 
 
 PICTURES = {  # of each claim: what answers it, and what is shown with the answer
-    "Lengths": ("largest difference", ".st-key-padded_batch [data-panel='batch']"),
+    "Lengths": ("the final hidden states", ".st-key-padded_batch [data-panel='batch']"),
     "The whole": ("The loss of the whole model", ".st-key-losses_without .main-svg"),
-    "Memory": ("Its logits differ", "[data-testid='stDataFrame']"),
-    "Equations": ("One function gives", "[data-panel='tiny-gpt_causal']"),
+    "Memory": ("The logits of this step differ", "[data-testid='stDataFrame']"),
+    "Equations": ("One function reproduces", "[data-panel='tiny-gpt_causal']"),
     "Approximate": ("The result in tiles and the result from the full matrix", ".st-key-exact [data-panel='tiled']"),
     "Concept": ("The mean weight of", ".st-key-pattern_scores .main-svg"),
 }
