@@ -87,8 +87,8 @@ def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
         words = f"{'no positions' if name == 'none' else NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
     return (
-        f"{scheme_badge(shown.model, scheme)} Largest difference in any head between the typed and the new order, word "
-        f"by word: {' · '.join(found)}"
+        f"{scheme_badge(shown.model, scheme)} Largest difference in any head's weights between the typed and the new "
+        f"order, word by word: {' · '.join(found)}"
     )
 
 
