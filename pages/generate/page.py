@@ -44,7 +44,7 @@ def draw() -> None:
     warning = st.empty()  # filled when the steps are there
     read = "source" if view.model.has_source else "prompt"
     rests = view.part == "encoder"
-    instead = " The encoder runs in the first step only, so cross-attention is shown instead." if rests else ""
+    instead = " The encoder runs only in the first step, so this page shows cross-attention instead." if rests else ""
     st.markdown(
         f"**How does a model write?** It reads the {read} once, keeps the keys and values, and adds one token in each "
         f"step.{instead}",
@@ -243,11 +243,11 @@ def draw_costs(run: Run, choices: Choices) -> None:
     st.plotly_chart(figure, key="costs", config={"displayModeBar": False})
     st.caption(
         "For comparison, each step also runs without the cache, on all tokens again. The times are measured as you "
-        "watch. “Cache bytes” are the bytes used, of those reserved. “Logits differ by” is the largest difference "
-        "between the logits with and without the cache. FLOPs are counted by formula: two for each multiply-add of "
-        f"the matrix products. By formula, the cache has {cache_formula(steps[0])} bytes: K and V, L layers, G "
-        "key/value heads, D numbers per head with 4 bytes each, "
-        f"{'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
+        "watch. “Cache bytes” shows how many of the reserved bytes are in use. “Logits differ by” is the largest "
+        "difference between the logits with and without the cache. FLOPs are counted by formula: two for each "
+        "multiply-add of the matrix products. “By formula” is the calculated size of the cache, "
+        f"{cache_formula(steps[0])} bytes: K and V, L layers, G key/value heads, D numbers per head with 4 bytes "
+        f"each, {'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
     )
 
 

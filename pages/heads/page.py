@@ -28,16 +28,22 @@ RANGES = ("0 to 1", "scale to this head")
 MEASURED = {
     "mean weight on the previous token": {
         "previous_text": "on text not used in training",
-        "previous_random": "on random tokens that come twice",
+        "previous_random": "on repeated random tokens",
     },
     "mean weight on the next token": {"next_text": "on text not used in training"},
     "mean weight on the token that followed an earlier copy of the query's token": {
-        "induction": "on random tokens that come twice",
-        "induction_text": "on text not used in training that comes twice",
+        "induction": "on repeated random tokens",
+        "induction_text": "on repeated text that was not used in training",
     },
-    "writing the year, mean weight on its letters": {"year_letters": "on dates not used in training"},
-    "writing the month, mean weight on its letters": {"month_letters": "on dates not used in training"},
-    "writing the day, mean weight on its letters": {"day_letters": "on dates not used in training"},
+    "mean weight on the characters of the year while the model writes it": {
+        "year_letters": "on dates not used in training"
+    },
+    "mean weight on the characters of the month while the model writes it": {
+        "month_letters": "on dates not used in training"
+    },
+    "mean weight on the characters of the day while the model writes it": {
+        "day_letters": "on dates not used in training"
+    },
 }
 
 SHORT = 40  # tokens, up to which matrix and lines stand side by side

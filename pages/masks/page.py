@@ -209,7 +209,7 @@ def draw_entropy(view: View) -> None:
     st.plotly_chart(figure, key="entropy", theme=None, config={"displayModeBar": False})
     st.caption(
         "The entropy is 0 for a query that reads one token, and log₂ n for a query that reads n tokens equally. A "
-        "query that may read nothing is left out of the chart."
+        "query that is not allowed to read any token is left out of the chart."
     )
 
 

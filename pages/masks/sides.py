@@ -30,7 +30,8 @@ WIDEST = 4096  # a window or a prefix may be longer than the prompt
 EXPLAINED = {
     "causal": "Each query reads itself and the tokens before it.",
     "bidirectional": "Each query reads every token.",
-    "sliding window": "Each query reads itself and the nearest tokens, except those that the model's own mask closes.",
+    "sliding window": "Each query reads itself and the nearest tokens, as far as the model's own mask (the one it was "
+    "trained with) allows.",
     "prefix": "The prefix is the first n tokens, and every query reads all of it. After the prefix the mask is causal.",
     "padding": "Padding is filler that makes texts equally long. No query reads the padded positions, but the tokens "
     "there still read others.",

@@ -93,7 +93,7 @@ def test_without_a_target_the_decoder_reads_what_transformers_writes():
     [written] = marian().generate(source, max_new_tokens=47, do_sample=False, num_beams=1).tolist()
     test = app("heads", target="")
     assert f"Query (0–{len(written) - 1})" == test.number_input(key="query").label
-    assert "The decoder reads what the model writes itself" in words(test.sidebar)
+    assert "The decoder reads the model's own output" in words(test.sidebar)
     [header] = [unpack(blob)[0] for blob in blobs(test) if "items" in unpack(blob)[0]]
     [drawn] = [item for item in header["items"] if item.get("name") == "weights"]
     names = ["<|endoftext|>" if token == START else shown(bytes([token])) for token in written]

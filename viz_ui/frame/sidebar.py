@@ -263,8 +263,8 @@ def _say_target(model: vm.Model, trace: vm.Trace, target: str | None) -> None:
     if model.has_source and target is None:
         written = trace.read.ids[1:]
         text = b"".join(model.token_bytes(written)).decode(errors="replace")
-        cut = f"the first {MOST_WRITTEN} tokens that" if len(written) == MOST_WRITTEN else "what"
-        st.sidebar.caption(f"The decoder reads {cut} the model writes itself: {plain(sentence(text))}")
+        cut = f"the first {MOST_WRITTEN} tokens of " if len(written) == MOST_WRITTEN else ""
+        st.sidebar.caption(f"The decoder reads {cut}the model's own output: {plain(sentence(text))}")
 
 
 def _say_segments(model: vm.Model, trace: vm.Trace) -> None:

@@ -111,7 +111,8 @@ GLOSSARY = {
         "Xiong et al. 2020, “On Layer Normalization in the Transformer Architecture”, §3",
     ),
     "post-norm": Term(
-        "The norm comes after the sum, so it scales the residual stream after each attention and feed-forward.",
+        "The norm comes after the result of attention or feed-forward has been added, so it scales the residual stream "
+        "itself each time.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
     ),
     "feed-forward": Term(
@@ -177,14 +178,14 @@ GLOSSARY = {
         r"grouped heads|key/value heads?",
     ),
     "RoPE": Term(
-        "Rotary positions: queries and keys are rotated by angles that grow with the position. Their product then "
-        "depends on the two positions only through their distance.",
+        "Rotary positions: queries and keys are rotated by angles that grow with the position. The product of a "
+        "query and a key then depends only on the distance between their positions.",
         "Su et al. 2021, “RoFormer”, §3.2.2",
         r"RoPE|rotary( positions?)?",
     ),
     "KV cache": Term(
-        "The keys and values of the tokens that were read so far, kept so that a step computes only those of its new "
-        "token.",
+        "The keys and values of the tokens read so far. They are kept, so each step computes keys and values only for "
+        "its new token.",
         "Pope et al. 2022, “Efficiently Scaling Transformer Inference”, §2",
         r"KV cache|cache",
     ),
