@@ -32,7 +32,8 @@ def draw_blank() -> None:
     with right:
         _draw_every_blank(bert, gpt, position)
     st.caption(
-        "Both models have the same tokens and were trained on the same text, so their guesses can be compared. "
+        "Both models split text into the same tokens and were trained on the same text, so their guesses can be "
+        "compared. "
         f"In training, {gpt.model.name} guessed every token and {bert.model.name} 15 % of them. For {bert.model.name} "
         "the mask token stands in place of the hidden one (Devlin et al. 2019, “BERT”, §3.1)."
     )

@@ -35,9 +35,9 @@ def draw_cross_attention() -> None:
         with st.container(key="cross_side"):
             _draw_head(one, trace, layer, head)
     st.caption(
-        "The queries come from the decoder, the keys and values from the encoder output (Vaswani et al. 2017, §3.2.3). "
-        "Such weights show which part of one text belongs to which part of the other (Bahdanau et al. 2015, “Neural "
-        "Machine Translation by Jointly Learning to Align and Translate”, §5.2.1)."
+        "The queries come from the decoder, the keys and values from the encoder output (Vaswani et al. 2017, "
+        "§3.2.3). Such weights show which part of one text corresponds to which part of the other (Bahdanau et al. "
+        "2015, “Neural Machine Translation by Jointly Learning to Align and Translate”, §5.2.1)."
     )
 
 
@@ -94,10 +94,10 @@ def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
         on_pick=_pick_head,
     )
     st.caption(
-        "Colours go from weight 0 to weight 1. Under a head, “year 0.38” says that its mean weight on the letters of "
-        "the year is 0.38 while the model writes the year (on dates not used in training). Change US to UK in a date "
-        "such as 5/3/24 (US), and see what each digit reads. In the large matrix, the row “0 → 2” is the query at "
-        "position 0, which writes 2."
+        "Colours go from weight 0 to weight 1. “year 0.38” under a head means: while the model writes the year, this "
+        "head puts a mean weight of 0.38 on the characters of the year in the source. It was measured on dates not "
+        "used in training. Change US to UK in a date such as 5/3/24 (US), and see what each digit reads. In the large "
+        "matrix, the row “0 → 2” is the query at position 0, which writes 2."
     )
 
 

@@ -21,7 +21,7 @@ SENTENCES = {
     NORMS: "**What changes when the norms are moved?** Only post-norm scales the residual stream itself.",
     CROSS: "**Which letters does the decoder read when it writes a digit?** "
     r"$A = \mathrm{softmax}(Q_{\mathrm{target}} K_{\mathrm{source}}^{\top}/\sqrt{D})$.",
-    BLANK: "**Who guesses a hidden token better, and from what?** Click a token to hide it.",
+    BLANK: "**Which model guesses a hidden token better, and which tokens can it see?** Click a token to hide it.",
 }
 
 TERMS = {

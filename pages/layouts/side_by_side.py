@@ -30,9 +30,9 @@ FIRST_BOX = f"{DECODER} blocks.0.attn.weights"
 HIGHEST = 64  # of the logits so many are drawn
 
 WORDS = {
-    "encoder-only": "Every token reads every token. It is trained to guess hidden tokens.",
-    "decoder-only": "A token reads itself and those before it. It is trained to guess the next token.",
-    "encoder-decoder": "The encoder reads the source. The decoder reads what it wrote and the encoder output.",
+    "encoder-only": "Every token reads every token. The model is trained to guess hidden tokens.",
+    "decoder-only": "Each token reads itself and the tokens before it. The model is trained to guess the next token.",
+    "encoder-decoder": "The encoder reads the source. The decoder reads the encoder output and its own text so far.",
 }
 POSITIONS = {
     "learned": "tokens + learned positions",
@@ -66,16 +66,15 @@ def draw_side_by_side() -> None:
         layout_diagram(layouts, chosen=chosen, key="layout_diagram", on_pick=pick)
     name, _, site = chosen.partition(" ")
     sizes = [
-        f"{one.model.name} has {number(one.model.transformer.n_parameters() / 1e6, 2)}" for one in examples.values()
+        f"{one.model.name} {number(one.model.transformer.n_parameters() / 1e6, 2)} million" for one in examples.values()
     ]
     with diagram:
         st.caption(
-            "The grey line is the residual stream. N is a norm; at + the result of a box is added to the stream. Each "
-            "small picture shows the weights averaged over the heads; its brightest colour is its own largest weight. "
-            "Masked cells are hatched. In "
-            f"millions of parameters, {', '.join(sizes)}.",
-            help="A tensor is an array of numbers with one or more axes. With learned positions, training has found a "
-            "vector for each position; with sinusoidal positions, sines and cosines of the position make it. "
+            "The grey line is the residual stream. N is a norm. At each “+”, the result of a box is added to the "
+            "stream. Each small picture shows the weights averaged over the heads; its brightest colour is its own "
+            f"largest weight. Masked cells are hatched. Parameters: {', '.join(sizes)}.",
+            help="A tensor is an array of numbers with one or more axes. Each position has a vector. A learned one "
+            "was found in training; a sinusoidal one consists of sines and cosines of the position. "
             "“blocks.0” in the name of a tensor is layer 0.\n\n" + explained("residual stream", "norm", "feed-forward"),
         )
     draw_opened(examples[name], site, heading)

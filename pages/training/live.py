@@ -138,6 +138,7 @@ def bounds() -> str:
     """The limits of a live training, in words."""
     return (
         f"A training run has at most {MOST_STEPS:,} steps and ends after {MOST_SECONDS // 60} minutes at the latest. "
-        "It uses one core. It goes on while you look at other pages, and stops when you leave. Only one training run "
-        "can be under way on this computer at a time; if someone else is training, yours waits for its turn."
+        "It uses one core. It goes on while you look at other pages of this app, and stops when you close the app. "
+        "Only one training run can be under way on this computer at a time; if someone else is training, yours waits "
+        "for its turn."
     )

@@ -45,10 +45,10 @@ def draw() -> None:
     draw_training()
     st.caption(
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”; Olsson et al. 2022, “In-context "
-        "Learning and Induction Heads”. Random repeats: in each row of 48 random characters one segment appears twice, "
-        "and only its second copy counts for the loss. “Previous token” is a head's mean weight on the token before. "
-        "“Induction” is its mean weight on the token that followed the earlier copy. Both are measured on 16 rows of "
-        "random characters whose second half repeats the first."
+        "Learning and Induction Heads”. Random repeats: in each row of 48 random characters one segment appears "
+        "twice, and only its second copy counts towards the loss. “Previous token” is a head's mean weight on the "
+        "token before. “Induction” is its mean weight on the token that followed the earlier copy. Both are measured "
+        "on 16 rows of random characters whose second half repeats the first."
     )
 
 

@@ -38,7 +38,7 @@ def draw_asked(view: View) -> None:
     st.markdown(
         f"{exercise.words} One pass makes **{counted(len(targets), 'prediction')}**. Their mean loss is "
         f"**{number(targets.loss, 3)} nats**; a uniform guess would have ln {vocabulary:,} = {number(uniform, 3)}. "
-        f"The likeliest token was right **{right:,}** times."
+        f"The likeliest token was right in **{right:,}** of {counted(len(targets), 'prediction')}."
     )
     position = min(view.query, trace.length - 1)
     token_targets(
@@ -166,7 +166,7 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
         st.subheader("What one pass teaches")
         st.markdown(
             f"In one pass over {counted(trace.length, 'token')} this model learns only from the **{asked:,}** hidden "
-            f"ones. A model that reads from left to right learns from {counted(trace.length - 1, 'next token')} of the "
+            f"ones. A model that reads from left to right learns from {counted(trace.length - 1, 'prediction')} on the "
             "same text. There are no decode steps here, because this model writes no next token."
         )
         return

@@ -60,10 +60,11 @@ def _draw() -> None:
 
 def _draw_nothing_yet() -> None:
     st.markdown(
-        "Press **Train**. With random repeats, the loss first falls to that of a uniform guess: the model has learned "
-        "which characters exist. Then heads in layer 1 learn **induction**: they read what came after the same token "
-        "earlier, and the loss falls again. For this, heads in layer 0 must read the **token before**. A small weight "
-        "on it is enough at first, and it grows later. How far does the loss fall with one layer?"
+        "Press **Train**. With random repeats, the loss first falls to that of a uniform guess among the characters "
+        "that occur: the model has learned which characters these are. Then heads in layer 1 learn **induction**: "
+        "they read what came after the same token earlier, and the loss falls again. For this, heads in layer 0 must "
+        "read the **token before**. At first a small weight on that token is enough; later the weight grows. How far "
+        "does the loss fall with one layer?"
     )
     st.caption(bounds())
 
