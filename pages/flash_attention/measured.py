@@ -52,7 +52,7 @@ def _begin(shapes: Shapes) -> None:
 def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
     if measuring is None:
         return (
-            f"This runs {_shape_words(shapes)}, on this machine. T starts at 64 and doubles, until half a minute has "
+            f"This runs {_shape_words(shapes)} on this machine. T starts at 64 and doubles, until half a minute has "
             "passed or 1 GB of memory is used. You can stop it at any time."
         )
     if measuring.is_under_way:
@@ -67,8 +67,9 @@ def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
 
 def _shape_words(shapes: Shapes) -> str:
     groups = "" if shapes.groups == shapes.heads else f" (G = {shapes.groups})"
-    mask = "causal" if shapes.causal else "no mask"
-    return f"one layer of H = {shapes.heads}{groups}, D = {shapes.width}, {mask}, float32"
+    attention = "causal attention" if shapes.causal else "attention without a mask"
+    heads = "head" if shapes.heads == 1 else "heads"
+    return f"one layer of {attention} with H = {shapes.heads} {heads}{groups} of D = {shapes.width} in float32"
 
 
 def _draw_curves(timings: list[Timing], length: int) -> None:

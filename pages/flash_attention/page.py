@@ -30,6 +30,7 @@ from viz_ui.frame.view import View, choose_cell, current_view
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 from viz_ui.look.growth_figure import growth_figure
+from viz_ui.look.text import counted
 
 ONLINE_SOFTMAX = (
     r"m' = \max(m, \max S)",
@@ -43,11 +44,11 @@ MOST_KILOBYTES = 100_000
 SOURCES = (
     "The full-matrix method computes whole matrices, as the other pages show them. The fused function is "
     "scaled_dot_product_attention of torch, which chooses its own tiles. A time is the fastest of up to nine calls. "
-    "Memory is the peak memory of torch, including the result. “Bytes moved” counts each number that is loaded or "
-    "stored, each time. Papers: Milakov and Gimelshein 2018, Algorithm 3 (online softmax); Dao et al. 2022, "
-    "“FlashAttention”, Algorithms 0 and 1, Theorem 2 (how fast the bytes grow: like T·D + T² for full matrices, like "
-    "T²·D² / fast memory for tiles); Dao 2023, “FlashAttention-2”, Algorithm 1 and §3.1 (queries outside, one "
-    "division, skipped tiles)."
+    "Memory is the peak memory of torch, including the result. “Bytes moved” adds up the bytes of every load and "
+    "every store, repeated ones included. Papers: Milakov and Gimelshein 2018, Algorithm 3 (online softmax); Dao et "
+    "al. 2022, “FlashAttention”, Algorithms 0 and 1, Theorem 2 (how fast the bytes grow: like T·D + T² for full "
+    "matrices, like T²·D² / fast memory for tiles); Dao 2023, “FlashAttention-2”, Algorithm 1 and §3.1 (queries "
+    "outside, one division, skipped tiles)."
 )
 
 
@@ -56,9 +57,9 @@ def draw() -> None:
     st.title("FlashAttention")
     st.markdown(
         "**How can attention work without storing its whole matrix?** It handles one small block of the "
-        "matrix, a tile, at a time. Each query keeps its largest score so far, **m**, the sum so far, **l**, and the "
-        "output so far, **O**.",
-        help="When m grows, l and O are rescaled with it: m′, l′ and O′ are the values after a tile.\n\n"
+        "matrix, a tile, at a time. Each query keeps its largest score (**m**), its sum of exponentials "
+        "(**l**) and its output (**O**) so far.",
+        help="m′, l′ and O′ are the values after a tile. When m grows, l and O are rescaled to match.\n\n"
         + explained("score", "softmax", "value", "attention weight"),
     )
     with st.container(horizontal=True, horizontal_alignment="center", gap="large"):
@@ -84,8 +85,8 @@ def draw() -> None:
 def choose_tiling(trace: vm.Trace) -> Tiling:
     """Rows, columns and the order of the loops; empty numbers are the usual ones."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        rows = tile_side("Rows of a tile (queries)", "tile_rows", trace.length)
-        columns = tile_side("Columns of a tile (keys)", "tile_columns", trace.key_length)
+        rows = tile_side("row", "Rows of a tile (queries)", "tile_rows", trace.length)
+        columns = tile_side("column", "Columns of a tile (keys)", "tile_columns", trace.key_length)
         order = linked(
             st.segmented_control,
             "Loops",
@@ -101,7 +102,7 @@ def choose_tiling(trace: vm.Trace) -> Tiling:
     return Tiling(rows, columns, order)
 
 
-def tile_side(label: str, name: str, length: int) -> int:
+def tile_side(noun: str, label: str, name: str, length: int) -> int:
     """Rows or columns of a tile, from 1 to all."""
     usual = usual_side(length)
     side = linked(
@@ -112,7 +113,8 @@ def tile_side(label: str, name: str, length: int) -> int:
         value=None,
         key=name,
         placeholder=f"{usual}",
-        help=f"If the box is empty, it is {usual}. That makes at most eight tiles along each side.",
+        help=f"If the box is empty, a tile has {counted(usual, noun)}. This default is chosen so that each side has "
+        "no more than eight tiles.",
         width=190,
     )
     return side or usual
@@ -150,8 +152,8 @@ def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
     """Bytes between the two memories: counted in the run above, and by formula over T."""
     st.subheader(
         "What moves between slow and fast memory",
-        help="A GPU has a large slow memory, which holds whole matrices, and a small fast memory beside its "
-        "arithmetic. Numbers must be moved from one to the other.\n\n" + explained("FLOP"),
+        help="A GPU has a large slow memory, which holds whole matrices, and a small fast memory next to its "
+        "arithmetic units. Numbers must be moved from one to the other.\n\n" + explained("FLOP"),
     )
     with st.container(horizontal=True, gap="medium"):
         if stepped:
@@ -187,8 +189,8 @@ def draw_curves(view: View, tiling: Tiling) -> None:
     st.plotly_chart(figure, key="traffic", config={"displaylogo": False})
     st.caption(
         f"The curves hold for T = S and D = {width}, without skipped tiles. The fast memory holds N = {fast_numbers:,} "
-        f"numbers. A tile has ⌈N/4D⌉ rows or columns in the outer loop and min(⌈N/4D⌉, D) in the inner loop. With "
-        f"{tiling.order} it has {rows:,} × {columns:,} cells."
+        "numbers. Along the side that the outer loop runs over, a tile is ⌈N/4D⌉ long; along the other side it is "
+        f"min(⌈N/4D⌉, D) long. With “{tiling.order}”, a tile has {rows:,} × {columns:,} cells."
     )
 
 

@@ -99,8 +99,8 @@ def agreement_words(found: Agreement) -> str:
     return (
         f"**The same result.** In A·V, the tiled and the full-matrix method differ by at most "
         f"**{number(found.difference, 2)}**. Compared with a computation in 64 bits, the tiled method is off by "
-        f"{number(found.tiled_error, 2)} and the full-matrix method by {number(found.written_out_error, 2)}. Both are "
-        "rounded to 32 bits, and neither is an approximation."
+        f"{number(found.tiled_error, 2)} and the full-matrix method by {number(found.written_out_error, 2)}. Both "
+        "compute the same formula exactly, apart from rounding to 32 bits."
     )
 
 
@@ -125,11 +125,16 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
     """What the table means: arithmetic, traffic, and what larger tiles would change."""
     queries, keys, *widths = sizes(view)
     flops = f"{traffic.matrix_flops(queries * keys, *widths):,}"
-    words = f"**The arithmetic stays the same**: over all tiles, both take 4·T·S·D = {flops} FLOPs. "
     if run.skipped:
         count = len(run.skipped) + len(run.tiles)
         have, are = ("has", "is") if len(run.skipped) == 1 else ("have", "are")
-        words += f"But {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells and {are} skipped. "
+        words = (
+            f"**The arithmetic stays the same**: if no tile were skipped, both would take 4·T·S·D = {flops} FLOPs. "
+            f"Here {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells and {are} skipped, which "
+            f"leaves {traffic.matrix_flops(run.cells, *widths):,}. "
+        )
+    else:
+        words = f"**The arithmetic stays the same**: both take 4·T·S·D = {flops} FLOPs. "
     moved = run.traffic.total / traffic.written_out(queries, keys, *widths).total
     words += f"**The traffic changes**: the tiled method moves {moved:.0%} of the bytes of the full-matrix method. "
     if moved > 1:
