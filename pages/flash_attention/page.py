@@ -56,10 +56,11 @@ def draw() -> None:
     view = current_view()
     st.title("FlashAttention")
     st.markdown(
-        "**How can attention work without storing its whole matrix?** It handles one small block of the "
-        "matrix, a tile, at a time. Each query keeps its largest score (**m**), its sum of exponentials "
-        "(**l**) and its output (**O**) so far.",
-        help="m′, l′ and O′ are the values after a tile. When m grows, l and O are rescaled to match.\n\n"
+        "**How can attention work without storing its whole matrix?** It goes tile by tile. A query keeps its "
+        "maximum **m**, sum **l** and output **O**.",  # one line at 1280 pixels: the map below ends on the first screen
+        help="A tile is a small block of the matrix. Each query keeps three things: its largest score so far (**m**), "
+        "the sum of its exponentials so far (**l**) and its output so far (**O**). m′, l′ and O′ are the values "
+        "after a tile. When m grows, l and O are rescaled to match.\n\n"
         + explained("score", "softmax", "value", "attention weight"),
     )
     with st.container(horizontal=True, horizontal_alignment="center", gap="large"):
