@@ -132,11 +132,11 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
     items.append(
         Matrix(
             "difference",
-            "Difference of the weights, mask B − mask A",
+            "Difference, mask B − mask A",
             weights[1] - weights[0],
             view.labels,
             view.key_labels,
-            caption="hatched: closed in both masks",
+            caption="of the weights · hatched: closed in both",
             role="stream",
             scale="diverging",
             allowed=allowed[0] | allowed[1],

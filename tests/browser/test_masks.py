@@ -205,7 +205,7 @@ def test_pointing_at_a_cell_marks_it_in_every_picture(page, app_url):
         expect(frame.and_(page.locator(".row"))).to_have_attribute("data-index", "7")
         expect(frame.and_(page.locator(".column"))).to_have_attribute("data-index", "2")
     cells.click(position={"x": 2.5 * size, "y": 7.5 * size})
-    expect(page.get_by_text("After query 7")).to_be_visible()
+    expect(page.get_by_text("that follows query 7")).to_be_visible()
     settle(page)
     eventually(lambda: address(page)["cell"], "7.2")
 

@@ -7,7 +7,7 @@ import { living } from "../shared/mounting.js";
 import { formatCount, formatNumber } from "../shared/numbers.js";
 import { Player, Steps } from "../shared/player.js";
 
-const PLOT_HEIGHTS = [150, 96], LEFT = 46, RIGHT = 10, LEGEND = 20, BOTTOM = 30; // pixels
+const PLOT_HEIGHTS = [140, 88], LEFT = 46, RIGHT = 10, LEGEND = 20, BOTTOM = 30; // pixels
 const TELL_MS = 120; // a cursor that is dragged is told no more often
 
 /**
