@@ -266,14 +266,14 @@ REFUSED = {
     "gpt_neo": (AutoModelForCausalLM, {"hidden_size": 24, "num_layers": 2, "num_heads": 4,
                 "attention_types": [[["global", "local"], 1]]}, "GPTNeo cannot be shown|cannot be read"),
     "mpt": (AutoModelForCausalLM, {"d_model": 24, "n_layers": 2, "n_heads": 4}, "Mpt cannot be shown|cannot be read"),
-    "deberta-v2": (AutoModelForMaskedLM, BERT, "by itself"),
+    "deberta-v2": (AutoModelForMaskedLM, BERT, "in its own code"),
     "albert": (AutoModelForMaskedLM, BERT, "Each layer must have an attention of its own"),
     "diffllama": (AutoModelForCausalLM, LLAMA, "which is called once"),
     "layoutlm": (AutoModelForMaskedLM, BERT, "its mask as numbers to add"),
     "gemma4_text": (AutoModelForCausalLM, {**LLAMA, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 67},
                     "number or width of their heads"),
     "lfm2": (AutoModelForCausalLM, {**LLAMA, "layer_types": ["conv", "full_attention"]},
-             "was called where layer 0"),
+             "only some of its layers"),
 }  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def test_presets_show_the_published_number_or_say_what_is_missing(name):
     published = {"GPT-2 small": "124,439,808", "GPT-2 XL": "1,557,611,200", "BERT-base": "109,482,240"}
     published |= {"Llama-7B": "6,738,415,616"}
     test = shapes(**ANY, preset=name)
-    [sentence] = [markdown.value for markdown in test.markdown if "released weights" in markdown.value]
+    [sentence] = [markdown.value for markdown in test.markdown if "the released" in markdown.value]
     assert published[name] in sentence
     counts = [int(number.replace(",", "")) for number in re.findall(r"\d{1,3}(?:,\d{3})+", sentence)]
     assert sum(counts[:-1]) == counts[-1] or counts == [shown_number(test, "Parameters")]
@@ -117,7 +117,7 @@ def test_presets_show_the_published_number_or_say_what_is_missing(name):
 
 
 def published_sentence(test) -> str:
-    [sentence] = [markdown.value for markdown in test.markdown if "released weights" in markdown.value]
+    [sentence] = [markdown.value for markdown in test.markdown if "the released" in markdown.value]
     return sentence
 
 
