@@ -92,6 +92,7 @@ def test_a_clicked_word_is_left_out_for_both_models(page, app_url):
     eventually(lambda: address(page)["blank"], "4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", [PROMPT, LONG], ids=["short", "200 tokens"])
 def test_nothing_sticks_out_of_any_section(page, app_url, prompt):
     open_page(page, link(app_url, prompt=prompt))

@@ -48,6 +48,7 @@ def fetch_typed(page):
     box.press("Enter")
 
 
+@pytest.mark.slow
 def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_path):
     hub.pause = 0.3
     open_page(page, models_url)

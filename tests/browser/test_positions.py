@@ -130,6 +130,7 @@ def test_moving_both_tokens_keeps_the_score_and_moving_them_apart_does_not(page,
     settle(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "look",
     [

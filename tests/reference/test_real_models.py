@@ -79,7 +79,7 @@ def test_minilm_vectors_and_every_map(minilm):
 def test_minilm_says_what_it_has_not(minilm):
     model, _ = minilm
     trace = model.trace("Unbelievable weather!")
-    assert trace.tokens == ("[CLS]", " unbelievable", " weather", "!", "[SEP]")
+    assert trace.tokens == ("[CLS]", "Unbelievable", " weather", "!", "[SEP]")
     assert {trace.ids[0], trace.ids[-1]} <= model.tokenizer.special_ids
     with pytest.raises(vm.VizError, match="predicts no token"):
         trace.logits_at(0)
