@@ -144,7 +144,11 @@ def linear_8bit(linear):
 
 @pytest.mark.parametrize(("scheme", "layer", "share"), [(NF4, linear_4bit, 0.02), (INT8, linear_8bit, 1e-3)])
 def test_the_whole_of_tiny_gpt_against_their_layers(scheme, layer, share):
-    """Their layers in the place of every linear layer of the blocks; `share`: of what quantization changes."""
+    """Their layers in the place of every linear layer of the blocks; `share`: of what quantization changes.
+
+    Of NF4 the products are equal; what is left comes from the constants, of which they find some one level off (see
+    `test_nf4`).
+    """
     model = vm.load("tiny-gpt")
     ids = torch.tensor([model.encode("The red fox met a grey goose by the old mill. The red fox met")])
     theirs = copy.deepcopy(model.transformer)

@@ -51,14 +51,6 @@ MODELS = FAMILIES | {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quiet():
-    before = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()
-    yield
-    transformers.logging.set_verbosity(before)
-
-
 @pytest.fixture(scope="module")
 def model_of(tmp_path_factory):
     @cache

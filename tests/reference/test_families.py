@@ -7,7 +7,6 @@ from functools import cache
 
 import pytest
 import torch
-import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
 import viz_model as vm
@@ -19,14 +18,6 @@ PAIRS = [name for name, family in FAMILIES.items() if family.kind is AutoModelFo
 CAUSAL = [name for name, family in FAMILIES.items() if family.kind is AutoModelForCausalLM]
 IDS = [5, 44, 17, 8, 60, 23, 23, 9, 31, 12]
 SOURCE = [9, 30, 4, 55, 21, 7, 13]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quiet():
-    before = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()
-    yield
-    transformers.logging.set_verbosity(before)
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,12 @@
 
 import streamlit as st
 
+MODELS = "Models"  # the page that works where no model can be looked at
+
 
 def _page(name: str, title: str, icon: str, default: bool = False):
     """The page in the folder pages/`name`; the path is read from beside main.py."""
     return st.Page(f"../../pages/{name}/page.py", title=title, icon=icon, url_path=name, default=default)
-
-
-MODELS = "Models"  # the page that works where no model can be looked at
 
 
 def choose_page():

@@ -14,7 +14,7 @@ from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.passes import kept_pass
 from viz_ui.look.text import labels
 
-PLACES = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
+PART_WORDS = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class View:
     @property
     def where(self) -> str:
         """ "layer 1, head 2", or "cross-attention, layer 1, head 2"."""
-        return f"{PLACES[self.part]}layer {self.layer}, head {self.head}"
+        return f"{PART_WORDS[self.part]}layer {self.layer}, head {self.head}"
 
     @property
     def own_mask(self) -> str:
