@@ -10,16 +10,25 @@ import viz_model as vm
 from viz_model.checkpoints import FOLDER
 from viz_ui.frame.examples import EXAMPLES
 
-GPT = "tiny-gpt"
+GPT, LLAMA, BERT = "tiny-gpt", "tiny-llama", "tiny-bert"
 DRAWN = {"temperature": 0.8, "top_k": 40, "top_p": 0.95}  # as the page Generate begins
 AGAIN, RANDOM, SHE, NUMBERS, SIGNS = list(EXAMPLES)[1:]
 
-decoders = pytest.mark.parametrize("name", [GPT])
+BLANKS = {"What follows decides": " woman", "A verb between both sides": " opened"}  # of tiny-bert: what is hidden
+
+decoders = pytest.mark.parametrize("name", [GPT, LLAMA])
 
 
 @cache
 def traced(name, example):
     return vm.load(name).trace(EXAMPLES[example])
+
+
+def test_which_examples_are_offered():
+    """Each of them has a test here, or beside the model that it belongs to."""
+    assert [vm.load(name).examples for name in (GPT, LLAMA)] == [{}, {}], "both get those of the sidebar"
+    assert list(vm.load(BERT).examples) == [next(iter(EXAMPLES)), *BLANKS, SIGNS]
+    assert all(vm.load(BERT).examples[name] == EXAMPLES[name] for name in (next(iter(EXAMPLES)), SIGNS))
 
 
 def first_guesses(name, example):
@@ -64,11 +73,47 @@ def test_pieces_of_a_word_are_known_once_it_was_there(name):
     assert np.min(known[1:]) > 0.9
 
 
-def test_any_sign_is_read_as_bytes():
+@pytest.mark.parametrize("name", [GPT, LLAMA, BERT])
+def test_any_sign_is_read_as_bytes(name):
     """Tokens of any text are pieces of its UTF-8; a sign that the tokenizer did not learn takes several."""
-    trace = traced(GPT, SIGNS)
+    trace = traced(name, SIGNS)
     assert b"".join(trace.token_bytes).decode() == EXAMPLES[SIGNS]
     assert trace.length > len(EXAMPLES[SIGNS])
+
+
+def named(text, hidden):
+    """What tiny-bert gives to each token where this one is hidden (V,), and the token's id."""
+    model = vm.load(BERT)
+    ids = model.encode(text)
+    at = [piece.decode() for piece in model.token_bytes(ids)].index(hidden)
+    covered = [*ids[:at], model.mask_token, *ids[at + 1 :]]
+    return model.trace(covered).logits_at(at).softmax(-1), ids[at]
+
+
+@pytest.mark.parametrize("example", BLANKS)
+def test_what_stands_on_both_sides_names_a_hidden_word(example):
+    """The word is the first guess, and far likelier than from the left alone, where tiny-gpt reads."""
+    text, hidden = vm.load(BERT).examples[example], BLANKS[example]
+    shares, token = named(text, hidden)
+    assert shares.argmax() == token
+    from_the_left = vm.load(GPT).trace(text[: text.index(hidden)]).logits.softmax(-1)[token]
+    assert shares[token] > 2.5 * from_the_left
+
+
+def test_what_follows_decides_between_two_words():
+    """“to her daughter” or “to his daughter” comes after the hidden word, and turns the guess."""
+    text = vm.load(BERT).examples["What follows decides"]
+    of_her, its_woman = named(text, " woman")
+    of_him, its_man = named(text.replace("woman", "man").replace("her", "his", 1), " man")
+    assert of_her[its_woman] > 4 * of_her[its_man]
+    assert of_him[its_man] > of_him[its_woman]
+
+
+def test_most_words_of_a_story_are_named_by_the_others():
+    text = EXAMPLES["A story begins"]
+    pieces = [piece.decode() for piece in vm.load(BERT).token_bytes(vm.load(BERT).encode(text))]
+    found = [named(text, piece) for piece in pieces if pieces.count(piece) == 1]
+    assert np.mean([shares.argmax() == token for shares, token in found]) > 0.5
 
 
 @decoders

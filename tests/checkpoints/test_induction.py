@@ -105,3 +105,19 @@ def test_it_continues_a_typed_repeat(model):
     assert whole[:half] == whole[half:]
     steps = model.generate(whole[: half + 3], max_new_tokens=half - 3, temperature=0.0)
     assert b"".join(step.token for step in steps).decode() == whole[half + 3 :]
+
+
+def test_every_example_shows_its_point(model):
+    """A copy is known from its second character on, however short; where nothing comes again, nothing is known."""
+    for name, least in [("Random characters, twice", 0.95), ("A sentence, twice", 0.8)]:
+        assert known(model, model.examples[name], of=0.5) >= least, name
+    word = model.trace(model.examples["A word that comes again"])
+    assert model.tokenizer.decode([int(word.logits_at(word.length - 1).argmax())]) == "b"
+    assert known(model, model.examples["Nothing comes again"], of=1) < 0.2
+
+
+def known(model, text, of):
+    """Of the last part of a text, from its second token on, the share of tokens that are the first guess."""
+    trace = model.trace(text)
+    places = range(round(trace.length * (1 - of)), trace.length - 1)
+    return np.mean([int(trace.logits_at(place).argmax()) == trace.ids[place + 1] for place in places])

@@ -109,6 +109,8 @@ class Training:
         losses, tokens, since = [], 0, time.perf_counter()
         while self.step < self.recipe.steps:
             stage, step_in_stage = self.recipe.at(self.step)
+            if stage.from_mean and step_in_stage == 0:
+                self._go_on_from_mean()
             losses.append(self._update(stage, step_in_stage))
             tokens += stage.all_rows * stage.length
             self.step += 1
@@ -122,8 +124,7 @@ class Training:
                 losses, tokens, since = [], 0, time.perf_counter()
             if self.folder is not None and (self.step % save_every == 0 or last):
                 self.save()
-        if self.averaged:
-            self.model.load_state_dict(self.average)
+        self._go_on_from_mean()
         self.model.eval()
 
     def _update(self, stage: Stage, step_in_stage: int) -> float:
@@ -162,6 +163,12 @@ class Training:
         for name, tensor in self.model.state_dict().items():
             mean = self.average.setdefault(name, torch.zeros_like(tensor))
             mean += (tensor - mean) / (len(taken) * self.averaged)
+
+    def _go_on_from_mean(self) -> None:
+        """Take the mean as weights, where stages before named steps for it, and begin another mean."""
+        if self.averaged:
+            self.model.load_state_dict(self.average)
+        self.average, self.averaged = {}, 0.0
 
     def save(self) -> None:
         """Write state and loss curve; a stop in between leaves the former state whole."""

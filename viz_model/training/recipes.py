@@ -55,6 +55,7 @@ class Stage:
     decay: float = 0.0  # share of the stage, at its end, in which the rates fall to a twentieth
     bfloat16: bool = False  # products of matrices in it, weights in float32: twice as fast where the CPU has it
     averaged_steps: int = 0  # of the stage's last steps the weights go into the mean that comes out of the training
+    from_mean: bool = False  # begins with the mean of the stages before, and the mean begins anew
 
     @property
     def all_rows(self) -> int:
@@ -66,7 +67,7 @@ class Recipe:
     """Stages of one model, with the seed that fixes weights and batches.
 
     What comes out is the mean of the weights along the steps that its stages name, in which each of these stages
-    counts the same, or the last weights where none names any.
+    counts the same, or the last weights where none names any. A stage can go on from the mean of those before it.
     begins_with: the checkpoint whose weights it starts from, with its tokenizer, instead of fresh ones; `taken` says
     which of them, as patterns over their names.
     """

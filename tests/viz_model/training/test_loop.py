@@ -121,6 +121,23 @@ def test_what_comes_out_is_the_mean_of_the_last_weights_of_its_stages(tmp_path, 
         assert torch.equal(tensor, parts.model.state_dict()[name]), name
 
 
+def test_a_stage_can_go_on_from_the_mean_of_those_before_it(tmp_path, monkeypatch):
+    """At rates of zero its steps leave the mean as it is; without being told so, the last weights."""
+    monkeypatch.setattr(loop, "AVERAGE_EVERY", 2)
+    *before, last = [replace(stage, averaged_steps=2 * (stage.objective == "copy")) for stage in RECIPE.stages]
+    still = replace(last, steps=2, matrix_rate=0.0, rate=0.0)
+    mean, _ = run(tmp_path / "mean", recipe=Recipe(CONFIG, tuple(before)))
+    whole = Recipe(CONFIG, (*before, replace(still, from_mean=True)))
+    run(tmp_path / "whole", until=10, recipe=whole)
+    from_mean, _ = run(tmp_path / "whole", recipe=whole)
+    assert not from_mean.averaged
+    for name, tensor in mean.model.state_dict().items():
+        assert torch.equal(tensor, from_mean.model.state_dict()[name]), name
+    run(tmp_path / "last", until=11, recipe=Recipe(CONFIG, (*before, still)))
+    state = torch.load(tmp_path / "last" / STATE_FILE, weights_only=True)
+    assert not torch.equal(state["model"]["tokens.weight"], mean.model.state_dict()["tokens.weight"])
+
+
 def test_bfloat16_takes_nearly_the_same_steps_and_leaves_float32_weights(tmp_path):
     """Products of 8 bits are right to about 1/256 (Kalamkar et al. 2019, "A Study of BFLOAT16", §3)."""
     stage = Stage("text", steps=20, rows=8, length=16, warm_up=5)
