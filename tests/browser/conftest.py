@@ -34,8 +34,6 @@ def pytest_configure(config):
 def pytest_itemcollected(item):
     if HERE in item.path.parents:
         item.add_marker("browser")
-        if browser_required():  # a machine that also does other things: once more, and named at the end of the run
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(wrapper=True)
