@@ -74,7 +74,8 @@ def draw_sides() -> None:
     for side in drawn:
         with editors:
             st.markdown(
-                f"**Draw mask {side.name}.** Click or drag over cells. A label switches its whole row or column."
+                f"**Draw mask {side.name}.** Click or drag over cells. Click a label to open or close its whole row or "
+                "column."
             )
             mask_editor(
                 side.allowed.numpy(),
@@ -136,7 +137,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
             weights[1] - weights[0],
             view.labels,
             view.key_labels,
-            caption="of the weights · hatched: closed in both",
+            caption="of the weights · hatched: closed in both masks",
             role="stream",
             scale="diverging",
             allowed=allowed[0] | allowed[1],
@@ -178,10 +179,13 @@ def draw_prediction(view: View) -> None:
     reads_itself = view.model.config.layout == "encoder-only"
     st.subheader("The token at the query" if reads_itself else "The next token")
     if view.part == "encoder":
-        st.caption("An encoder predicts no token. Choose **decoder** or **cross** in the sidebar to see what changes.")
+        st.caption(
+            "An encoder predicts no token. In the sidebar, choose **decoder** or **cross** to see how the predictions "
+            "change."
+        )
         return
     if not view.model.config.has_unembedding:
-        st.caption("This model gives a vector for each token, and predicts none.", help=explained("unembedding"))
+        st.caption("This model gives a vector for each token and predicts no token.", help=explained("unembedding"))
         return
     first, second = (masked_trace(view, chosen_side(view, name)).logits_at(view.query) for name in SIDES)
     place = f"For the token {'at' if reads_itself else 'that follows'} query **{plain(view.labels[view.query])}**"
@@ -201,10 +205,12 @@ def draw_entropy(view: View) -> None:
         measured = entropies[~np.isnan(entropies)]
         chosen = entropies[view.query]
         means.append(
-            f"Mask {side.name}: mean **{number(measured.mean()) if measured.size else '–'}**, query {view.query}: "
-            f"**{'–' if np.isnan(chosen) else number(chosen)}**"
+            f"Under mask {side.name}, the mean entropy is **{number(measured.mean())} bits**, and query {view.query} "
+            + ("may read no token." if np.isnan(chosen) else f"has **{number(chosen)} bits**.")
+            if measured.size
+            else f"Under mask {side.name}, no query may read a token."
         )
-    st.markdown("Entropy in bits. " + ". ".join(means) + ".")
+    st.markdown(" ".join(means))
     figure = query_lines_figure(view.labels, lines, axis="entropy, bits", theme=theme, height=388)
     st.plotly_chart(figure, key="entropy", theme=None, config={"displayModeBar": False})
     st.caption(

@@ -30,9 +30,10 @@ WIDEST = 4096  # a window or a prefix may be longer than the prompt
 EXPLAINED = {
     "causal": "Each query reads itself and the tokens before it.",
     "bidirectional": "Each query reads every token.",
-    "sliding window": "Each query reads itself and the nearest tokens, as far as the model's own mask (the one it was "
-    "trained with) allows.",
-    "prefix": "The prefix is the first n tokens, and every query reads all of it. After the prefix the mask is causal.",
+    "sliding window": "Each query reads itself and the nearest tokens. A cell that is closed in the training mask stays "
+    "closed.",
+    "prefix": "The prefix is the first n tokens, and every query reads the whole prefix. After the prefix, a query "
+    "also reads itself and the tokens before it.",
     "padding": "Padding is filler that makes texts equally long. No query reads the padded positions, but the tokens "
     "there still read others.",
     "drawn by hand": "Open and close cells below.",
@@ -40,7 +41,7 @@ EXPLAINED = {
 
 # Between two texts, where positions have no distance.
 IN_CROSS = {
-    "causal": "Each query reads the keys up to its own number.",
+    "causal": "The query at position i reads the keys at positions 0 to i.",
     "bidirectional": EXPLAINED["bidirectional"],
     "padding": EXPLAINED["padding"],
     "drawn by hand": EXPLAINED["drawn by hand"],
@@ -67,7 +68,7 @@ def draw_controls(view: View, name: str) -> None:
             kinds,
             index=SIDES.index(name),  # A begins with the model's own mask, B with the other one
             key=f"mask_{side}",
-            help="This choice is for this page. The mask in the sidebar is for all other pages.\n"
+            help="This mask is used on this page only. All other pages use the mask in the sidebar.\n"
             + "\n".join(f"- **{kind}**: {words}" for kind, words in _explained(view).items()),
         )
         if kind == "sliding window":
@@ -142,9 +143,9 @@ def draw_words(view: View, side: Side) -> None:
         changes = " and ".join(
             f"{words} **{n:,}** cell{'s' * (n != 1)}" for n, words in ((opened, "opens"), (closed, "closes")) if n
         )
-        st.markdown(f":orange-badge[not the training mask] {count}. Compared with {own}, it {changes}.")
+        st.markdown(f":orange-badge[not the training mask] {count}. Compared with {own}, mask {side.name} {changes}.")
     else:
-        same = "This is" if side.choice.kind == view.own_mask else "They are the same as in"
+        same = "This is" if side.choice.kind == view.own_mask else "The open cells are the same as in"
         st.markdown(f":green-badge[training mask] {count}. {same} {own}.")
     for sentence in _notes(view, side):
         st.markdown(f":orange[{plain(sentence)}]")
@@ -160,15 +161,15 @@ def _notes(view: View, side: Side) -> list[str]:
     if side.choice.cells and (drawn := drawn_shape(side.choice.cells)) != here:
         has_more = here[0] > drawn[0] or here[1] > drawn[1]
         notes.append(
-            f"This mask was drawn for {_tokens_words(*drawn)}, and here are {_tokens_words(*here)}. Cells that both "
-            "have " + ("are kept; the others follow the model's own mask." if has_more else "are kept.")
+            f"This mask was drawn for {_tokens_words(*drawn)}, but here there are {_tokens_words(*here)}. The cells "
+            "that fit are kept" + ("; all other cells follow the model's own mask." if has_more else ".")
         )
     if blind := blind_queries(side.allowed):
         one = len(blind) == 1
         which = f"Query {view.labels[blind[0]]}" if one else f"Queries {position_words(blind)}"
         notes.append(
-            f"{which} may read nothing. {'Its' if one else 'Their'} weights are all 0, so attention gives "
-            f"{'it' if one else 'them'} nothing."
+            f"{which} may read no token. The weights of {'this query' if one else 'these queries'} are all 0, so "
+            f"attention gives {'it' if one else 'them'} nothing."
         )
     return notes
 

@@ -64,8 +64,9 @@ def draw_token_change(view: View) -> None:
         names={m.name: named(view, m.title, m.name) for m in matrices if m.name.startswith("stream")},
     )
     st.caption(
-        "The change of the residual stream is ‖x′ − x‖ / ‖x‖ for the C numbers of a token, before and after the "
-        "replacement, computed in float64. Masks A and B share one colour scale." + _way_between_tokens(view)
+        "The change of the residual stream at a token is ‖x′ − x‖ / ‖x‖. Here x is the token's vector before the "
+        "replacement and x′ its vector after the replacement; the change is computed in float64. The pictures of masks "
+        "A and B have the same colour scale." + _way_between_tokens(view)
     )
 
 
@@ -75,8 +76,8 @@ def _way_between_tokens(view: View) -> str:
         return ""
     mask = view.model.config.mask_of("decoder")
     return (
-        " Here masks A and B decide which tokens of the source are read. The tokens of the target read one another in "
-        f"the self-attention of the decoder, and its mask is {plain(mask)} in both passes."
+        " In cross-attention, masks A and B decide which tokens of the source are read. The tokens of the target read "
+        f"one another in the decoder's self-attention, where the mask is {plain(mask)} in both passes."
     )
 
 
@@ -105,7 +106,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             max_chars=100,
             placeholder=names[0],
             width=220,
-            help="Type one token. Most words begin with a space; write it as ·, as the labels do.",
+            help="Type one token. Most words begin with a space. Type the space as ·, as it stands in the labels.",
         )
         st.menu_button(
             "Likely tokens" if predicts(own) else "Tokens of this text",
@@ -122,7 +123,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
         st.info(plain(sentence(str(error))), icon=":material/edit:")
         return position, None
     if token == view.trace.ids[position]:
-        st.info(f"The text already has {plain(shown(view.trace.token_bytes[position]))} there. Type another token.")
+        st.info(f"The token there is already {plain(shown(view.trace.token_bytes[position]))}. Type another token.")
         return position, None
     return position, with_token(view.trace.ids, position, token)
 
@@ -131,22 +132,22 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
     """What happened before the changed position, in words, with the measured number."""
     head = f"**Mask {side.name}, {side.choice.words}.** "
     if position == 0:
-        return head + "Nothing stands before position 0. Change a later token."
+        return head + "No token stands before position 0. Change a later token."
     before = change[:, :position]
     if not before.any():
         return head + f"Nothing before position {position} changed: the largest difference there is **exactly 0**."
     if before.max() < ROUNDING:
         return head + (
-            f"Nothing before position {position} changed except by rounding, by at most **{number(before.max())}** "
-            "times the length of a vector. This model computes several tokens in one product, and with another token "
-            "its sums have another order."
+            f"Before position {position}, only rounding changed the vectors, by at most **{number(before.max())}** of "
+            "their length. This model computes several tokens in one product. With another token in the text, it adds "
+            "the same numbers in another order."
         )
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())
     return head + (
         f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed. The "
-        f"largest change is **{number(100 * before.max(), 3)} %** of the vector's length, at position {place} after "
-        f"{'the ' if layer == 0 else ''}{_places(change)[layer]}."
+        f"residual stream changed most at position {place}, after {'the ' if layer == 0 else ''}"
+        f"{_places(change)[layer]}: by **{number(100 * before.max(), 3)} %** of the length of its vector."
     )
 
 

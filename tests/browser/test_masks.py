@@ -125,7 +125,7 @@ def test_undo_redo_buttons_and_the_browser_s_back(page, app_url):
     button = lambda name: editor(page).get_by_role("button", name=name)  # noqa: E731
     button("Start from none").click()
     expect_open(page, np.zeros((T, T), bool))
-    expect(page.get_by_text(f"Queries 0–{T - 1} may read nothing")).to_be_visible()
+    expect(page.get_by_text(f"Queries 0–{T - 1} may read no token")).to_be_visible()
     button("Invert every cell").click()
     expect_open(page, np.ones((T, T), bool))
     button("Undo").click()
@@ -245,7 +245,7 @@ def test_a_long_prompt_is_drawn_on_enlarged_cells(page, app_url):
     page.keyboard.press("End")
     page.keyboard.press("Space")
     expect(canvas).to_have_attribute("data-open", str(before + 1))
-    expect(page.get_by_text("it opens 1 cell.")).to_be_visible()
+    expect(page.get_by_text("mask B opens 1 cell.")).to_be_visible()
     settle(page)
     at_the_end = "s => s.scrollLeft + s.clientWidth >= s.scrollWidth - 20"  # the cell that was reached is in view
     eventually(lambda: editor(page).locator(".scroller").evaluate(at_the_end), True)

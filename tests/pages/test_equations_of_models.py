@@ -89,9 +89,7 @@ def test_rounding_before_a_changed_token_is_said_to_be_that():
     side = Side("A", MaskChoice("causal"), torch.ones(9, 9, dtype=torch.bool), "")
     change = np.zeros((3, 9))
     change[1, 2] = 2.552e-7
-    assert "Nothing before position 6 changed except by rounding, by at most **2.552×10⁻⁷**" in _finding(
-        side, change, 6
-    )
+    assert "only rounding changed the vectors, by at most **2.552×10⁻⁷** of their length" in _finding(side, change, 6)
     change[1, 2] = 2e-3
     assert "**1 of the 6** positions before position 6 changed" in _finding(side, change, 6)
 

@@ -231,4 +231,4 @@ def test_what_a_mask_takes_away_it_takes_from_each_layers_own(choice, stays, lay
     drawn, allowed = drawn_matrices(test)["weights B"]
     np.testing.assert_allclose(drawn, known, atol=2e-5)
     np.testing.assert_array_equal(allowed, masks[windowed().config.layer_types[layer]])
-    assert "it opens" not in words(test)
+    assert "mask B opens" not in words(test)

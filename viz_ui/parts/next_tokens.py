@@ -9,13 +9,15 @@ from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number, plain, shown
 
+SHOWN = 10  # of the likeliest tokens of each pass
+
 
 def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str, str], place: str) -> None:
     """A table of the likeliest tokens of two passes, from their logits (V,), and what differs most.
 
     names: of the two passes; place: where the prediction is made, as Markdown.
     """
-    found = compare_next_tokens(first, second)
+    found = compare_next_tokens(first, second, SHOWN)
     pieces = [shown(piece) for piece in view.model.token_bytes([*found.ids, found.logit_change_id])]
     st.markdown(
         f"{place}: KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits**. "
@@ -42,7 +44,10 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
         }
         | {difference: st.column_config.NumberColumn(format="%+.4g")},
     )
+    listed = min(SHOWN, len(first))
+    shared = 2 * listed - len(found.ids)
+    both = f", because {shared} {'is' if shared == 1 else 'are'} in both lists" * bool(shared)
     st.caption(
-        f"The table shows the ten likeliest tokens of “{names[0]}” and the ten likeliest of “{names[1]}”: "
-        f"{counted(len(found.ids), 'different token')} of {len(first):,}."
+        f"The table has the {listed} likeliest tokens of “{names[0]}” and the {listed} likeliest of “{names[1]}”. "
+        f"Together these are {counted(len(found.ids), 'token')}{both}. The vocabulary has {len(first):,} tokens."
     )

@@ -80,7 +80,7 @@ def test_own_or_foreign_is_said_with_the_number_of_cells(kind):
 def test_a_window_as_wide_as_the_prompt_is_the_models_own():
     said = words(app(mask_a="sliding window", width_a=T, mask_b="causal"))
     assert "not the training mask" not in said
-    assert "They are the same as in the causal mask" in said
+    assert "The open cells are the same as in the causal mask" in said
 
 
 def test_the_next_token_against_transformers_and_scipy():
@@ -106,15 +106,15 @@ def test_entropy_of_every_query_against_scipy():
     for name, allowed in (("A", TRIANGLE), ("B", CHOICES["padding"][1])):
         seeing = allowed.any(1)
         bits = entropy(sdpa_weights(allowed)[seeing], base=2, axis=1)
-        shown = said.split(f"{name}: mean **")[1].split("**")[0]
+        shown = said.split(f"Under mask {name}, the mean entropy is **")[1].split(" bits")[0]
         assert float(shown) == pytest.approx(bits.mean(), rel=2e-3)
 
 
 def test_a_fully_masked_row_is_called_so_and_has_no_entropy():
     test = app(mask_a="causal", mask_b="padding", padding_b="0-1", query=1)
     said = words(test)
-    assert "Queries 0–1 may read nothing" in said
-    assert "query 1: **–**" in said
+    assert "Queries 0–1 may read no token" in said
+    assert "and query 1 may read no token." in said
     values, allowed = drawn_matrices(test)["weights B"]
     assert not allowed[:2].any()
     assert not values[:2].any()
@@ -122,8 +122,8 @@ def test_a_fully_masked_row_is_called_so_and_has_no_entropy():
 
 def test_a_prompt_all_masked_is_drawn():
     test = app(mask_b="drawn by hand", cells_b=encode_mask(np.zeros((T, T), bool)))
-    assert f"Queries 0–{T - 1} may read nothing" in words(test)
-    assert "Mask B: mean **–**" in words(test)
+    assert f"Queries 0–{T - 1} may read no token" in words(test)
+    assert "Under mask B, no query may read a token." in words(test)
 
 
 def test_a_later_token_changes_nothing_before_it_only_under_the_causal_mask():
@@ -143,7 +143,7 @@ def test_a_later_token_changes_nothing_before_it_only_under_the_causal_mask():
 
 @pytest.mark.parametrize(
     ("typed", "sentence"),
-    [(" king queen", "is 2 tokens"), ("·a", "already has"), ("\x00\x01", "tokens")],
+    [(" king queen", "is 2 tokens"), ("·a", "is already ·a"), ("\x00\x01", "tokens")],
 )
 def test_a_replacement_that_is_none_is_explained(typed, sentence):
     assert ids(PROMPT)[5] == ids(" a")[0]
@@ -195,7 +195,7 @@ def test_a_drawing_for_another_prompt_is_fitted_and_said():
     expected = np.tri(longer, dtype=bool)
     expected[:T, :T] = DRAWN
     np.testing.assert_array_equal(drawn_matrices(test)["mask B"][1], expected)
-    assert f"This mask was drawn for {T} tokens\\, and here are {longer} tokens" in words(test)
+    assert f"This mask was drawn for {T} tokens\\, but here there are {longer} tokens" in words(test)
 
 
 def test_a_link_restores_everything():
