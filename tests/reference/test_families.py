@@ -10,7 +10,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
 import viz_model as vm
-from tests.reference.families import BERT, CONTEXT, FAMILIES, GPT2, LLAMA, TOKENS, compare, save_small
+from tests.reference.families import BERT, CONTEXT, FAMILIES, GPT2, LLAMA, TOKENS, compare, library_model, save_small
 from viz_model.heads.cell_arithmetic import cell_arithmetic
 from viz_ui.parts.written_arithmetic import lines
 
@@ -38,11 +38,7 @@ def ours(folder_of):
 
 @pytest.fixture(scope="module")
 def theirs(folder_of):
-    def get(name):
-        kind = FAMILIES[name].kind
-        return kind.from_pretrained(folder_of(name), attn_implementation="eager", dtype=torch.float32).eval()
-
-    return get
+    return lambda name: library_model(FAMILIES[name], folder_of(name))
 
 
 def agree(found, expected, tolerance=1e-4):
@@ -122,7 +118,7 @@ def test_keys_and_values_of_unequal_width_are_not_cached(ours):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("name", ["Llama", "GPT-2", "Mistral", "Gemma 2"])
+@pytest.mark.parametrize("name", ["Llama", "GPT-2", "Mistral", "Gemma 2", "Falcon"])
 def test_a_mask_of_the_readers_choice_replaces_all_own_ones(name, ours, theirs):
     """Windows too: the library gets the same mask as numbers to add, which it takes as it is."""
     generator = torch.Generator().manual_seed(3)
@@ -141,7 +137,8 @@ def test_a_mask_of_the_readers_choice_replaces_all_own_ones(name, ours, theirs):
 @pytest.mark.parametrize(
     ("name", "projection", "width"),
     [("Llama", "model.layers.1.self_attn.o_proj", 6), ("BERT", "bert.encoder.layer.1.attention.output.dense", 6),
-     ("GPT-J", "transformer.h.1.attn.out_proj", 6)],
+     ("GPT-J", "transformer.h.1.attn.out_proj", 6), ("Falcon, grouped", "transformer.h.1.self_attention.dense", 6),
+     ("MPNet", "mpnet.encoder.layer.1.attention.attn.o", 6)],
 )  # fmt: skip
 def test_an_edited_head_is_a_head_taken_out(name, projection, width, ours, theirs):
     """Head 2 set to 0 is the library's model with that head's columns before the output projection set to 0."""
@@ -165,7 +162,7 @@ def test_an_edited_head_is_a_head_taken_out(name, projection, width, ours, their
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("name", ["Llama", "Qwen3", "Phi-3", "GPT-NeoX", "ModernBERT", "Cohere"])
+@pytest.mark.parametrize("name", ["Llama", "Qwen3", "Phi-3", "GPT-NeoX", "ModernBERT", "Cohere", "Falcon"])
 def test_queries_and_keys_before_their_rotation(name, ours, theirs, monkeypatch):
     library = theirs(name)
     modeling = __import__(type(library).__module__, fromlist=["_"])
@@ -251,14 +248,45 @@ def test_the_arithmetic_of_a_cell(name, part, words, ours, theirs):
         assert any(re.fullmatch(words, step) for step in said) or not cell.allowed, said
 
 
+@torch.inference_mode()
+def test_falcon_adds_its_alibi_once(ours, folder_of):
+    """As the library does by default; its plain attention adds it twice."""
+    name, ids = "Falcon, ALiBi", torch.tensor([IDS])
+    kind = FAMILIES[name].kind
+    default = kind.from_pretrained(folder_of(name), dtype=torch.float32).eval()
+    assert default.config._attn_implementation == "sdpa"
+    agree(ours(name).transformer(ids, logits="all"), default(ids).logits)
+    plain = kind.from_pretrained(folder_of(name), attn_implementation="eager", dtype=torch.float32).eval()
+    assert (plain(ids).logits - default(ids).logits).abs().max() > 0.1  # once this fails, compare with it again
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["Falcon", "Falcon, grouped", "Cohere", "BLOOM"])
+def test_what_is_captured_is_not_overwritten_later(name, ours):
+    """Falcon adds attention into the very tensor that its feed-forward gave."""
+    model = ours(name)
+    with vm.capture("blocks.*") as found:
+        model.transformer(torch.tensor([IDS]))
+    for layer in range(model.config.n_layers):
+        stream, attention, ffn, end = (found[f"blocks.{layer}.{site}"] for site in
+                                       ("resid_pre", "attn.out", "ffn.out", "resid_post"))  # fmt: skip
+        agree(stream + attention + ffn, end)
+
+
+def test_layers_with_the_same_parameters(ours, theirs):
+    """ALBERT's two groups of two layers: an attention for each layer, and every number counted once."""
+    model, library = ours("ALBERT"), theirs("ALBERT")
+    assert (model.config.n_layers, model.config.shares_layers) == (4, True)
+    assert model.transformer.n_parameters() == sum(one.numel() for one in library.parameters())
+    assert not ours("BERT").config.shares_layers
+    with vm.edit({"blocks.1.attn.mixed": torch.zeros_like}), vm.capture("blocks.*.attn.mixed") as found:
+        model.transformer(torch.tensor([IDS]))
+    assert [bool(found[f"blocks.{layer}.attn.mixed"].any()) for layer in range(4)] == [True, False, True, True]
+
+
 REFUSED = {
-    "bloom": (AutoModelForCausalLM, {"hidden_size": 24, "n_layer": 2, "n_head": 4}, "Bloom cannot be shown"),
-    "falcon": (AutoModelForCausalLM, BERT, "Falcon cannot be shown|cannot be read"),
-    "gpt_neo": (AutoModelForCausalLM, {"hidden_size": 24, "num_layers": 2, "num_heads": 4,
-                "attention_types": [[["global", "local"], 1]]}, "GPTNeo cannot be shown|cannot be read"),
-    "mpt": (AutoModelForCausalLM, {"d_model": 24, "n_layers": 2, "n_heads": 4}, "Mpt cannot be shown|cannot be read"),
     "deberta-v2": (AutoModelForMaskedLM, BERT, "in its own code"),
-    "albert": (AutoModelForMaskedLM, BERT, "Each layer must have an attention of its own"),
+    "albert": (AutoModelForMaskedLM, {**BERT, "inner_group_num": 2}, "Each layer must have an attention of its own"),
     "diffllama": (AutoModelForCausalLM, LLAMA, "which is called once"),
     "layoutlm": (AutoModelForMaskedLM, BERT, "its mask as numbers to add"),
     "gemma4_text": (AutoModelForCausalLM, {**LLAMA, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 67},
@@ -288,5 +316,11 @@ def test_contexts_and_facts(ours):
     assert (config.layout, config.n_encoder_layers, config.n_layers) == ("encoder-decoder", 3, 2)
     config = ours("GPT-2").config
     assert (config.n_layers, config.d_ff, config.position, config.norm) == (GPT2["n_layer"], 144, "learned", "layer")
+    for name in ("BLOOM", "MPT", "Falcon, ALiBi"):
+        assert ours(name).config.position == "alibi", name
+    config = ours("MPNet").config
+    assert (config.position, config.context_length) == ("learned", CONTEXT)
+    assert [ours(name).config.activation for name in ("BLOOM", "MPT", "Falcon")] == ["gelu-tanh", "gelu", "gelu"]
+    assert [ours(name).config.n_kv_heads for name in ("Falcon", "Falcon, grouped", "GPT-BigCode")] == [1, 3, 1]
     assert ours("Cohere").config.rotary_pairs == "neighbours"
     assert ours("Llama").config.rotary_pairs == "halves"

@@ -26,10 +26,11 @@ HARMLESS = {
 
 @dataclass(frozen=True)
 class AttentionPlace:
-    """Which attention a module is: its part, and what its hook sites begin with."""
+    """Which attention a module is: its part, what its hook sites begin with, and whether a bias is added there."""
 
     part: str = ""
     name: str = ""
+    has_bias: bool = True
 
 
 def give_place(module: nn.Module, place: AttentionPlace) -> None:
@@ -52,7 +53,7 @@ class AttentionCall:
     key: Tensor
     value: Tensor
     mask: Tensor
-    has_bias: bool
+    bias: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,9 @@ def attention(
     mask = run.masks.get(place.part, attention_mask)
     if mask is None:
         mask = _mask_without_one(module, query, key, others)
-    if position_bias is not None and not position_bias.any():
-        position_bias = None  # T5 adds zeros in cross-attention
+    position_bias = position_bias if place.has_bias else None
     if run.met is not None:
-        run.met(AttentionCall(module, equation, query, key, value, mask, position_bias is not None))
+        run.met(AttentionCall(module, equation, query, key, value, mask, position_bias))
     mixed = attend(
         query,
         key,

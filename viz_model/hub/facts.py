@@ -19,12 +19,12 @@ NAMES = {
     "n_layers": ("num_hidden_layers", "n_layer", "n_layers", "decoder_layers", "num_decoder_layers", "num_layers"),
     "n_encoder_layers": ("encoder_layers", "num_layers"),
     "n_heads": ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads", "attention_heads"),
-    "n_kv_heads": ("num_key_value_heads",),
+    "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
     "d_model": ("hidden_size", "n_embd", "d_model", "dim"),
     "d_head": ("head_dim", "d_kv"),
-    "d_ff": ("intermediate_size", "n_inner", "decoder_ffn_dim", "ffn_dim", "d_ff", "hidden_dim"),
+    "d_ff": ("intermediate_size", "n_inner", "decoder_ffn_dim", "ffn_dim", "d_ff", "hidden_dim", "ffn_hidden_size"),
     "vocab_size": ("vocab_size",),
-    "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"),
+    "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length"),
     "n_experts": ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"),
     "n_chosen_experts": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k"),
 }
@@ -96,6 +96,7 @@ class HubConfig(ModelFacts):
     rotary_base: float | None = None
     rotary_pairs: str | None = None
     has_unembedding: bool = True
+    shares_layers: bool = False
     expert_share: float = 1.0
     checked: float | None = None
 
@@ -181,6 +182,8 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     found = {fact: _said(config, NAMES[fact])[1] for fact in NAMES}
     found["n_encoder_layers"] = (found["n_encoder_layers"] or 0) if is_pair else 0
     _refuse_nonsense(config, path)
+    if config.get("multi_query") and not config.get("new_decoder_architecture"):
+        found["n_kv_heads"] = 1  # one for all heads (GPT-BigCode, Falcon), whatever else its config says
     missing = [NAMES[fact][0] for fact in ("n_layers", "n_heads", "d_model", "vocab_size") if not found[fact]]
     if missing:
         raise CheckpointError(f"{path} does not say the sizes of a Transformer: {', '.join(missing)} is missing.")

@@ -72,7 +72,18 @@ def install(
         value=_made(events, found["v"], source),
         rotation=rotation,
         turns_otherwise=rotation is None and any(one is not None and one.turned for one in found.values()),
+        slopes=None if call.bias is None else slopes(call.bias),
     )
+
+
+def slopes(bias: Tensor) -> tuple[float, ...] | None:
+    """Of a bias (B,H,T,S) that grows by the same number from each key to the next, in all rows of a head: that number.
+
+    Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases", §3. None for any other bias.
+    """
+    steps = bias[..., 1:] - bias[..., :-1]
+    of_head = steps[:1, :, :1, :1]
+    return tuple(of_head.flatten().tolist()) if torch.allclose(steps, of_head.expand_as(steps)) else None
 
 
 def facts(host: HubTransformer) -> dict:
@@ -205,8 +216,8 @@ def _candidates(events: Sequence[Event], letter: str, call: AttentionCall) -> It
             yield event, _slice(own, of_head, 0)
         if shape == (length, whole):
             yield event, _slice(own, of_head, start)
-            if heads == groups and of_head == width:
-                yield event, _interleaved(heads, width, "qkv".index(letter) * width)
+            if call.value.shape[-1] == width:
+                yield event, _grouped(groups, width, letter)
 
 
 def _slice(heads: int, width: int, start: int) -> HeadAxes:
@@ -219,18 +230,19 @@ def _slice(heads: int, width: int, start: int) -> HeadAxes:
     return HeadAxes(lambda x: x[..., start:end].unflatten(-1, (heads, width)).transpose(1, 2), put)
 
 
-def _interleaved(heads: int, width: int, start: int) -> HeadAxes:
-    """Query, key and value of each head side by side (GPT-NeoX): (B,T,H·3D) -> (B,H,T,D)."""
+def _grouped(groups: int, width: int, letter: str) -> HeadAxes:
+    """The queries of each group, its key and its value side by side (Falcon; GPT-NeoX, where H = G): (B,T,…)."""
+    place = {"q": slice(None, -2), "k": slice(-2, -1), "v": slice(-1, None)}[letter]
 
-    def by_head(x: Tensor) -> Tensor:
-        return x.unflatten(-1, (heads, 3 * width))
+    def by_group(x: Tensor) -> Tensor:
+        return x.unflatten(-1, (groups, -1, width))  # (B,T,G,H/G+2,D)
 
     def put(x: Tensor, new: Tensor) -> Tensor:
-        parts = by_head(x)
-        after = parts[..., start + width :]
-        return torch.cat((parts[..., :start], new.transpose(1, 2), after), -1).flatten(-2)
+        parts = by_group(x).clone()
+        parts[..., place, :] = new.transpose(1, 2).unflatten(2, (groups, -1))
+        return parts.flatten(-3)
 
-    return HeadAxes(lambda x: by_head(x)[..., start : start + width].transpose(1, 2), put)
+    return HeadAxes(lambda x: by_group(x)[..., place, :].flatten(2, 3).transpose(1, 2), put)
 
 
 def _offer(name: str, found: Projection) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from viz_model.errors import EditError
 from viz_model.hub.recording import Event, first_event
+from viz_model.transformer.block import ACTIVATIONS
 from viz_model.transformer.hooks import site
 
 
@@ -22,11 +23,13 @@ class BlockSites:
     """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None).
 
     gated: whether the feed-forward half is φ(x·W_g) ⊙ x·W₁ or φ(x·W₁); None where it is neither, or was not found.
+    activation: the name of φ where that is known by what it did.
     """
 
     sites: dict[str, Event] = field(default_factory=dict)
     norm_place: str | None = None
     gated: bool | None = None
+    activation: str | None = None
 
 
 def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequence[str]) -> BlockSites:
@@ -52,7 +55,7 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
         middle = _sum_of(rest, stream, _branches(out, rest))
         found.norm_place = "pre" if before is not None else None
         if middle is None:  # both halves read the same stream (GPT-J), or it is scaled (Granite)
-            _find_feed_forward(found, rest, block_out, stream, out.tensor)
+            _find_feed_forward(found, events[:-1], block_out, stream, out.tensor)
             return found
         if middle.kind == "in" and middle.is_norm and before is None:
             found.norm_place = "post"
@@ -87,15 +90,29 @@ def _find_feed_forward(found: BlockSites, events, block_out: Event, stream: Tens
         hidden = first_event(events, lambda event: event.kind == "in" and event.module is linear.module)
         found.sites["ffn.hidden"] = hidden
         shared = norm if parallel is not None and before is None else before  # one norm for both halves (Cohere)
-        found.gated = _is_gated(upto, stream if shared is None else shared.tensor, hidden.tensor.shape[-1])
+        made = _products_of(upto, stream if shared is None else shared.tensor, hidden.tensor.shape[-1])
+        found.gated = _is_gated(made, hidden.tensor.shape[-1])
+        if found.gated is False:
+            found.activation = _activation(made[0].tensor, hidden.tensor)
 
 
-def _is_gated(events: Sequence[Event], read: Tensor, width: int) -> bool | None:
-    """By the products that read what the half reads: one of F numbers, or two (which may lie in one matrix)."""
+def _products_of(events: Sequence[Event], read: Tensor, width: int) -> list[Event]:
+    """What matrices make of what the half reads, where it is as wide as its hidden numbers."""
     readers = [event for event in events if event.kind == "in" and event.is_linear and _holds_same(event.tensor, read)]
     made = [_output_of(events, reader) for reader in readers]
-    widths = sorted(event.tensor.shape[-1] for event in made if event is not None)
-    return {(width,): False, (width, width): True, (2 * width,): True}.get(tuple(w for w in widths if w >= width))
+    return [event for event in made if event is not None and event.tensor.shape[-1] >= width]
+
+
+def _is_gated(made: Sequence[Event], width: int) -> bool | None:
+    """By these products: one of F numbers, or two (which may lie in one matrix)."""
+    widths = tuple(event.tensor.shape[-1] for event in made)
+    return {(width,): False, (width, width): True, (2 * width,): True}.get(widths)
+
+
+def _activation(before: Tensor, hidden: Tensor) -> str | None:
+    """Which of ours makes the hidden numbers of the product; None where none does."""
+    known = {name: function for name, function in ACTIVATIONS.items() if name != "swiglu"}  # that is of two products
+    return next((name for name, of in known.items() if torch.allclose(of(before), hidden, atol=1e-5)), None)
 
 
 def _norm_reading(events, stream: Tensor) -> Event | None:
@@ -157,7 +174,8 @@ def install(name: str, event: Event, block: nn.Module | None = None) -> None:
     """
     key, replaceable = event.key, event.kind == "out" or event.module is block or name.endswith("ffn.hidden")
     if event.kind == "out":
-        event.module.register_forward_hook(lambda module, arguments, result: _offer_output(name, key, result))
+        copies = event.is_overwritten
+        event.module.register_forward_hook(lambda module, arguments, result: _offer_output(name, key, result, copies))
     else:
         event.module.register_forward_pre_hook(
             lambda module, arguments, options: _offer_input(name, key, arguments, options, replaceable),
@@ -165,12 +183,16 @@ def install(name: str, event: Event, block: nn.Module | None = None) -> None:
         )
 
 
-def _offer_output(name: str, key: int, result):
-    if not isinstance(result, tuple | list):
-        return site(name, result)
-    changed = site(name, result[key])
-    if changed is result[key]:
+def _offer_output(name: str, key: int, result, copies: bool):
+    """copies: what the model overwrites later is offered as a copy, so that who captures it holds what it was."""
+    is_one = not isinstance(result, tuple | list)
+    given = result if is_one else result[key]
+    offered = given.clone() if copies else given
+    changed = site(name, offered)
+    if changed is offered:
         return result
+    if is_one:
+        return changed
     return type(result)((*result[:key], changed, *result[key + 1 :]))
 
 

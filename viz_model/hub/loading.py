@@ -16,6 +16,7 @@ from viz_model.hub.attention import NAME, register
 from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts, refuse_beyond_weights
 from viz_model.hub.headers import StoredTensor, stored_tensors
 from viz_model.hub.host import HubTransformer
+from viz_model.hub.own_attention import adapt, made_with
 from viz_model.hub.prepare import prepare
 from viz_model.hub.tokenizer import HubTokenizer, load_tokenizer
 from viz_model.memory_limits import why_not_written
@@ -71,6 +72,7 @@ def load(path: Path, name: str) -> HubModel:
     with unwatched():
         model = _read_model(folder, gguf)
         adapter = merge_adapter(model, folder)
+        adapt(model)
         host = HubTransformer(model, bool(model.config.is_encoder_decoder))
         prepare(host, facts)
     tokenizer = None
@@ -123,7 +125,7 @@ def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
             f"{_in_short(error)}"
         ) from error
     _refuse_quantized(config, folder)
-    own = {"attn_implementation": NAME, "dtype": torch.float32}
+    own = {"attn_implementation": made_with(config), "dtype": torch.float32}
     try:
         if gguf is not None:
             return _of_gguf(gguf, config, own)

@@ -12,6 +12,7 @@ from viz_model.hub.attention import NAME, AttentionCall, AttentionPlace, give_pl
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.find_sites import BlockSites, find_sites, install
 from viz_model.hub.host import HubTransformer
+from viz_model.hub.own_attention import choose_attention, own_attention
 from viz_model.hub.recording import Event, has_bias, recording
 from viz_model.model.overflow import refuse_overflow
 
@@ -52,6 +53,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
         d_head=first.query.shape[-1],
         d_model=_stream_width(blocks, events),
         has_unembedding=host.stack is not host.model,
+        shares_layers=any(_shares_parameters(found) for found in blocks.values()),
         **{("n_encoder_layers" if part == "encoder" else "n_layers"): len(found) for part, found in blocks.items()},
     )
     host.angles_switch_at = find_projections.angles_switch_at(host)
@@ -108,7 +110,8 @@ def _place(
         met.append(layers[layer])
         expected[part] = len(layers)
         ours = facts.attention_name(part, layer)
-        give_place(call.module, AttentionPlace(part, ours))
+        has_bias = call.bias is not None and bool(call.bias.any())  # T5 adds zeros in cross-attention
+        give_place(call.module, AttentionPlace(part, ours, has_bias))
         host.equations[ours] = call.equation
     for part, met in blocks.items():
         if len(met) != expected[part]:
@@ -141,6 +144,12 @@ def _stream_width(blocks: dict[str, list], events: list[Event]) -> int:
     """C: what the first block reads; OPT's rows of tokens and its final hidden state may be narrower."""
     first = next(iter(blocks.values()))[0]
     return next(event for event in events if event.module is first).tensor.shape[-1]
+
+
+def _shares_parameters(blocks: list[nn.Module]) -> bool:
+    """Whether two of them have the same parameters."""
+    owned = [frozenset(map(id, block.parameters())) for block in blocks]
+    return len(set(owned)) < len(owned)
 
 
 def _source_modules(host: HubTransformer, events: list[Event]) -> frozenset[str]:
@@ -199,7 +208,7 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
         "norm_place": found[-1].norm_place,
         **_facts_of_block(host.config, found[-1]),
         **find_projections.facts(host),
-        **_facts_of_positions(host.config, positions, has_bias=any(call.has_bias for _, call in calls)),
+        **_facts_of_positions(host.config, positions, calls[0][1].bias),
         **_facts_of_embedding(host, inputs, events, before, positions, found[0].sites["resid_pre"].tensor),
     }
 
@@ -213,17 +222,23 @@ def _facts_of_block(config: HubConfig, found: BlockSites) -> dict:
         facts["d_ff"] = sites["ffn.hidden"].tensor.shape[-1]
     if found.gated is None:
         facts["activation"] = None
-    elif found.gated and config.activation:
+    elif not config.activation:  # a config may leave it to the model's code (BLOOM, MPT)
+        facts["activation"] = found.activation
+    elif found.gated:
         facts["activation"] = "swiglu" if config.activation == "silu" else f"gated {config.activation}"
     if "attn.out" in sites:
         facts["bias"] = has_bias(sites["attn.out"].module)
     return facts
 
 
-def _facts_of_positions(config: HubConfig, tables: list[Event], *, has_bias: bool) -> dict:
-    """Where positions enter, if not by a rotation: a bias of the scores, or a table before the first attention."""
-    if has_bias:
-        return {"position": "relative"}
+def _facts_of_positions(config: HubConfig, tables: list[Event], bias: Tensor | None) -> dict:
+    """Where positions enter, if not by a rotation: a table before the first attention, or a bias of the scores.
+
+    Of a model with both (MPNet) it is the table, which ends; a layer's equation and its bias say the other.
+    """
+    if not tables and bias is not None:
+        kind = "relative" if find_projections.slopes(bias) is None else "alibi"
+        return {"position": kind, "rotary_base": None, "rotary_pairs": None}
     if not tables:
         return {}
     table = tables[0].module
@@ -311,13 +326,13 @@ def _difference_to_own(host: HubTransformer, inputs: dict, end: Tensor) -> float
     """The largest difference of logits (of the stream's end, where there are none) to the library's own attention."""
     family = host.config.family
     try:
-        host.model.set_attn_implementation("eager")
+        choose_attention(host.model, own_attention(host.model.config))
         with torch.inference_mode():
             own = host.hidden(**inputs)
     except Exception:  # a model that has no plain attention of its own cannot be compared
         return None
     finally:
-        host.model.set_attn_implementation(NAME)
+        choose_attention(host.model, NAME)
     with torch.inference_mode():
         ours, theirs = (host.unembed(x) if host.config.has_unembedding else x for x in (end, own))
     difference = (ours - theirs).abs().max().item()

@@ -4,18 +4,28 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """A tensor that a module read ("in", under `key`: a place among its arguments, or a name) or gave ("out")."""
+    """A tensor that a module read ("in", under `key`: a place among its arguments, or a name) or gave ("out").
+
+    tensor: a copy of it as it was then; itself: the very tensor, which later code may have changed in place.
+    """
 
     module: nn.Module
     name: str
     kind: str
     key: int | str
     tensor: Tensor
+    itself: Tensor
+
+    @property
+    def is_overwritten(self) -> bool:
+        """Whether it was changed in place later in the pass (Falcon adds attention to what its feed-forward gave)."""
+        return not torch.equal(self.tensor, self.itself)
 
     @property
     def tokens(self) -> int:
@@ -60,12 +70,12 @@ def recording(model: nn.Module) -> Iterator[list[Event]]:
 
         def before(module, arguments, options, name=name):
             if found := first_tensor(arguments, options):
-                events.append(Event(module, name, "in", *found))
+                events.append(Event(module, name, "in", *_with_copy(found)))
 
         def after(module, arguments, result, name=name):
             given = result if isinstance(result, tuple | list) else (result,)
             if found := first_tensor(given, {}):
-                events.append(Event(module, name, "out", *found))
+                events.append(Event(module, name, "out", *_with_copy(found)))
 
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after))
@@ -77,8 +87,12 @@ def recording(model: nn.Module) -> Iterator[list[Event]]:
 
 
 def first_tensor(arguments, options) -> tuple[int | str, Tensor] | None:
-    """The first tensor of floating-point numbers among arguments, and where it stands; copied."""
+    """The first tensor of floating-point numbers among arguments, and where it stands."""
     for key, value in (*enumerate(arguments), *options.items()):
         if isinstance(value, Tensor) and value.is_floating_point():
-            return key, value.clone()
+            return key, value
     return None
+
+
+def _with_copy(found: tuple[int | str, Tensor]) -> tuple[int | str, Tensor, Tensor]:
+    return found[0], found[1].clone(), found[1]

@@ -26,7 +26,8 @@ class Equation:
     query, key, value: how they come of what is read (before they are turned by their position): a matrix product
     (`LINEAR`), one with a norm behind it (`NORMED`), or in another way of the model's own (`OTHER`). query_factor:
     what queries are multiplied with besides (OPT scales them, and not the products). rotation: how
-    queries and keys are turned; None where they are not, or where `turns_otherwise`.
+    queries and keys are turned; None where they are not, or where `turns_otherwise`. slopes: of ALiBi, whose bias of a
+    head is slope · position of the key; None where there is no bias, or another one.
     """
 
     scale: float
@@ -37,6 +38,7 @@ class Equation:
     value: str = LINEAR
     rotation: Rotation | None = None
     turns_otherwise: bool = False
+    slopes: tuple[float, ...] | None = None
 
     @property
     def turns(self) -> bool:

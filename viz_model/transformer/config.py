@@ -60,6 +60,7 @@ class TransformerConfig(ModelFacts):
     has_unembedding = True
     unembedding_factor = 1.0
     expert_share = 1.0
+    shares_layers = False
 
     def __post_init__(self):
         self._refuse_unknown_choices()

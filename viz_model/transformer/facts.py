@@ -21,7 +21,8 @@ class ModelFacts(Protocol):
     embedding_factor: what rows of tokens are multiplied with before positions are added; None where the stream begins
     otherwise than with such a sum. unembedding_factor: what the products of the final hidden state with the
     unembedding are multiplied with; None where logits are something else. expert_share: of the experts of a
-    feed-forward half, the share that each token goes through; 1 where there are none.
+    feed-forward half, the share that each token goes through; 1 where there are none. shares_layers: whether several
+    layers have the same parameters (ALBERT).
     """
 
     family: str
@@ -49,6 +50,7 @@ class ModelFacts(Protocol):
     rotary_pairs: str | None
     has_unembedding: bool
     expert_share: float
+    shares_layers: bool
 
     @property
     def is_gated(self) -> bool:
