@@ -26,7 +26,7 @@ STEPS = {  # from the ground up
         {"training"},
         {"misconceptions"},
     ),
-    "viz_ui": ({"look"}, {"components"}, {"frame"}, {"parts"}),
+    "viz_ui": ({"look", "sharing"}, {"components"}, {"frame"}, {"parts"}),
 }
 FORBIDDEN = {  # folder -> packages that no file below it may import
     "viz_model": {"streamlit", "plotly", "viz_ui", "pages", "app"},

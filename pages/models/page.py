@@ -6,23 +6,26 @@ import pandas as pd
 import streamlit as st
 
 import viz_model as vm
-from viz_model.checkpoints import Damaged, Entry, damaged, describe, fetched_folder
+from viz_model.checkpoints import Damaged, Entry, damaged, describe, short
 from viz_model.checkpoints.compared import read_compared
-from viz_model.fetching import folder_name, remove
 from viz_model.memory_limits import RESERVE, available_bytes, needed_bytes
 from viz_ui.components.model_table import Act, ModelRow, model_table
 from viz_ui.frame.address import chosen_value
 from viz_ui.frame.loaded_models import (
-    BUNDLED,
     begin_fetch,
+    cancel_fetch,
+    close_folder,
     fetcher,
     look_at,
     open_folder,
     opened_folders,
+    remove_fetched,
     shelf,
 )
+from viz_ui.frame.visitors import may, told, why_not
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, size_words
+from viz_ui.sharing import settings
 
 COLUMNS = (
     ("L", "Layers. An encoder-decoder has two numbers: encoder + decoder"),
@@ -44,8 +47,13 @@ LOOK, FETCH, CANCEL, REMOVE, CLOSE = "look", "fetch", "cancel", "remove", "close
 def draw() -> None:
     st.title("Models")
     st.markdown(
-        "**Which model do you want to look at?** All pages show the model that you choose. A model that you fetch is "
-        "checked and kept on this machine, so you will not need the network for it again.",
+        "**Which model do you want to look at?** All pages show the model that you choose."
+        + (
+            " A model that you fetch is checked and kept on this machine, so you will not need the network for it "
+            "again."
+            if may(settings.FETCH)
+            else ""
+        ),
         help=explained(
             "parameter", "residual stream", "feed-forward", "grouped heads", "value", "attention weight", "bit"
         ),
@@ -72,12 +80,15 @@ def draw_table() -> None:
 
 
 def rows() -> list[ModelRow]:
-    """The catalogue, opened folders, damaged ones, and fetches from the Hub that are not in the catalogue yet."""
-    coming = [job.of for job in fetcher().coming]
-    entries = vm.catalogue()
+    """The catalogue, opened folders, damaged ones, and fetches from the Hub that are not in the catalogue yet.
+
+    Without what only somebody can use who may fetch models, or look at files.
+    """
+    coming = [job.of for job in fetcher().coming] if may(settings.FETCH) else []
+    entries = [entry for entry in vm.catalogue() if entry.folder or may(settings.FETCH)]
     made = [to_fetch_row(entry, coming) if entry.folder is None else here_row(entry) for entry in entries]
     made += [opened_row(folder) for folder in opened_folders()]
-    made += [damaged_row(folder) for folder in damaged()]
+    made += [damaged_row(folder) for folder in damaged() if may(settings.FOLDERS)]
     names = {entry.name for entry in entries}
     return made + [
         ModelRow(name, "Hugging Face Hub", coming_words(name, coming), ["…"] * len(COLUMNS), [Act(CANCEL, "Cancel")])
@@ -95,7 +106,7 @@ def here_row(entry: Entry, name: str = "", extra: tuple[Act, ...] = ()) -> Model
     """A model that is on this machine. name: what it is chosen by, where that is not its own name."""
     name = name or entry.name
     chosen, acts = chosen_value("model") == name, list(extra)
-    if entry.state == "fetched":
+    if entry.state == "fetched" and may(settings.REMOVE):
         acts.append(Act(REMOVE, "Remove", sure="Remove it?"))
     state = entry.state if entry.has_tokenizer else f"{entry.state}, reads only token ids"
     missing = missing_memory(entry)
@@ -137,7 +148,7 @@ def missing_memory(entry: Entry) -> int:
 
 def about(entry: Entry) -> str:
     stored = "" if entry.folder is None else f" · stored as {entry.stored_as}"
-    return f"{entry.family}, {entry.config.layout} · {entry.licence} · {entry.source}{stored}"
+    return f"{entry.family}, {entry.config.layout} · {entry.licence} · {short(entry.source)}{stored}"
 
 
 def cells(entry: Entry) -> list[str]:
@@ -167,29 +178,34 @@ def act(what: str, name: str) -> None:
     elif what == FETCH:
         begin_fetch(name)
     elif what == CANCEL:
-        fetcher().cancel(name)
+        cancel_fetch(name)
     elif what == CLOSE:
-        let_go(name)
-        st.session_state.folders.remove(name)
+        close_folder(name)
     elif what == REMOVE:
-        let_go(name)
         try:
-            remove(fetched_folder() / folder_name(name))
+            remove_fetched(name)
         except vm.VizError as error:
-            st.session_state.models_problem = str(error)
-
-
-def let_go(name: str) -> None:
-    """A model is about to go: nobody should be looking at it."""
-    shelf().forget(name)
-    if chosen_value("model") == name:
-        look_at(BUNDLED)
+            st.session_state.models_problem = told(str(error))
 
 
 def draw_forms() -> None:
-    """More models: from the Hub, and from a folder."""
-    left, right = st.columns(2)
-    with left.form("hub_form", border=False):
+    """More models: from the Hub, and from a folder, for whoever may have them."""
+    if not_here := why_not(settings.FOLDERS, settings.FETCH, settings.REMOVE):
+        st.caption(not_here)
+    draws = [draw for act, draw in ((settings.FETCH, draw_hub_form), (settings.FOLDERS, draw_folder_form)) if may(act)]
+    if not draws:
+        return
+    for place, draw in zip(st.columns(2), draws, strict=False):
+        with place:
+            draw()
+    st.caption(
+        "Any text model works that uses the attention interface of the transformers library. Weights are read only "
+        "from safetensors and GGUF files, which contain no program code, and code that comes with a model is never run."
+    )
+
+
+def draw_hub_form() -> None:
+    with st.form("hub_form", border=False):
         st.text_input(
             "From the Hugging Face Hub",
             key="hub_id",
@@ -198,7 +214,10 @@ def draw_forms() -> None:
             "google-bert/bert-base-uncased, google-t5/t5-small, Qwen/Qwen2.5-0.5B.",
         )
         st.form_submit_button("Fetch", on_click=fetch_typed, icon=":material/download:")
-    with right.form("folder_form", border=False):
+
+
+def draw_folder_form() -> None:
+    with st.form("folder_form", border=False):
         st.text_input(
             "A folder of your own",
             key="folder_path",
@@ -207,10 +226,6 @@ def draw_forms() -> None:
             "GGUF. The folder is read where it is; nothing is copied.",
         )
         st.form_submit_button("Open", on_click=open_typed, icon=":material/folder_open:")
-    st.caption(
-        "Any text model works that uses the attention interface of the transformers library. Weights are read only "
-        "from safetensors and GGUF files, which contain no program code, and code that comes with a model is never run."
-    )
 
 
 def fetch_typed() -> None:

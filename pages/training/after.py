@@ -11,7 +11,9 @@ from viz_model.training.live import LiveTraining
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.frame.address import linked
 from viz_ui.frame.loaded_models import look_at
+from viz_ui.frame.visitors import may, refuse, told, why_not
 from viz_ui.look.text import number, plain
+from viz_ui.sharing.settings import KEEP
 
 WORDS = {
     "positions": "Scores from positions alone, P·W_Qᵀ·W_K·Pᵀ/√D",
@@ -25,6 +27,9 @@ WORDS = {
 def draw_keep(training: LiveTraining) -> None:
     """Keep the model under a name; then a way to look at it on all pages."""
     st.subheader("Keep it")
+    if not may(KEEP):
+        st.caption(why_not(KEEP))
+        return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         st.text_input("Name", "my-model", key="live_name", max_chars=40, width=220)
         st.button("Keep as a checkpoint", key="live_keep", icon=":material/save:", on_click=_keep)
@@ -42,10 +47,11 @@ def draw_keep(training: LiveTraining) -> None:
 
 def _keep() -> None:
     try:
+        refuse(KEEP)
         st.session_state.live_kept = keep(own_training(), st.session_state.live_name).name
         st.session_state.live_keep_problem = ""
     except vm.VizError as error:
-        st.session_state.live_keep_problem = str(error)
+        st.session_state.live_keep_problem = told(str(error))
 
 
 def draw_before_and_after(training: LiveTraining, layer: int, head: int) -> None:

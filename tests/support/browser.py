@@ -278,9 +278,7 @@ class Server:
         command = [sys.executable, "-m", "streamlit", "run", str(script_path)]
         options = {
             "server.port": self.url.rpartition(":")[2],
-            "server.address": "127.0.0.1",
             "server.headless": "true",
-            "server.fileWatcherType": "none",  # what is saved during the tests must not change them
             "browser.gatherUsageStats": "false",
         }
         for name, value in options.items():

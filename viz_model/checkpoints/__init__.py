@@ -1,6 +1,7 @@
 """Checkpoints: what models there are, loading one, saving one."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from viz_model import hub, unfinished
@@ -38,6 +39,7 @@ __all__ = [
     "load",
     "read_config",
     "save",
+    "short",
 ]
 
 FOLDER = ROOT / "checkpoints"
@@ -58,7 +60,15 @@ def catalogue() -> list[Entry]:
 
 def damaged() -> list[Damaged]:
     """The folders beside the models of the catalogue that should hold one and do not, with what is wrong."""
-    return list_models(FOLDER, fetched_folder())[1]
+    return [replace(folder, problem=short(folder.problem)) for folder in list_models(FOLDER, fetched_folder())[1]]
+
+
+def short(text: str) -> str:
+    """A text in which the folders of models go by what they are called, not by where they are on this disk."""
+    for folder, name in ((fetched_folder(), "checkpoints/fetched"), (FOLDER, "checkpoints")):
+        for place in (folder.absolute(), folder.resolve()):
+            text = text.replace(str(place), name)
+    return text
 
 
 def clear_unfinished() -> None:

@@ -1,5 +1,6 @@
 """The models that there are for this visitor: of the catalogue, and folders that were opened; and fetching more."""
 
+import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -9,12 +10,15 @@ import streamlit as st
 import viz_model as vm
 from viz_model.checkpoints import clear_unfinished, describe, fetched_folder
 from viz_model.checkpoints.shelf import Shelf
+from viz_model.fetching import folder_name, remove
 from viz_model.fetching.fetcher import Fetcher
 from viz_model.fetching.offers import OFFERS
 from viz_model.jobs import Job
-from viz_ui.frame.address import arriving, bring_sidebar_along, choose
+from viz_ui.frame.address import arriving, bring_sidebar_along, choose, chosen_value
 from viz_ui.frame.jobs import draw_bar
+from viz_ui.frame.visitors import may, refuse, told
 from viz_ui.look.text import plain, size_words
+from viz_ui.sharing.settings import FETCH, FOLDERS, REMOVE
 
 BUNDLED = "tiny-gpt"
 REAL = "SmolLM2-135M-Instruct"  # what a first visitor is offered
@@ -36,11 +40,25 @@ def fetcher() -> Fetcher:
 
 
 def load_model(name: str) -> vm.Model:
-    """A model, shared by all visitors; raises CheckpointError, see `vm.load`."""
+    """A model, shared by all visitors; raises CheckpointError, see `vm.load`.
+
+    Whoever may not open folders gets the models of the catalogue only, and does not read what is wrong with a file.
+    """
     if name in shelf().names:
         return shelf().get(name)
-    with st.sidebar, st.spinner(f"Loading {plain(name)} …", show_time=True):
-        return shelf().get(name)
+    if not may(FOLDERS) and name not in _names_here():
+        raise vm.CheckpointError(f"This server does not offer a model {name[:200]!r}. Choose another one.")
+    try:
+        with st.sidebar, st.spinner(f"Loading {plain(name)} …", show_time=True):
+            return shelf().get(name)
+    except vm.CheckpointError as error:
+        if may(FOLDERS):
+            raise
+        logging.getLogger(__name__).warning("%s", error)
+        raise vm.CheckpointError(
+            f"The model {name} cannot be used. Whoever runs this server can read the reason in its log. Choose another "
+            "model."
+        ) from error
 
 
 def model_names() -> list[str]:
@@ -58,6 +76,8 @@ def model_names() -> list[str]:
 
 def opened_folders() -> list[str]:
     """Folders of the visitor's own: typed in on the page Models, or in the address that was opened."""
+    if not may(FOLDERS):
+        return []
     folders = st.session_state.setdefault("folders", [])
     linked = arriving("model") or ""
     if linked not in folders and Path(linked).is_absolute():
@@ -69,8 +89,9 @@ def opened_folders() -> list[str]:
 def open_folder(path: str) -> str:
     """Add a folder of the visitor's own to the models; gives its name, which is its whole path.
 
-    Raises CheckpointError when it is no folder with a model, with the file that is wrong.
+    Raises CheckpointError when it is no folder with a model, with the file that is wrong; and NotForVisitors.
     """
+    refuse(FOLDERS)
     folder = Path(os.path.expanduser(path.strip()))  # a person that is not there stands for nobody's folder
     if not _is_there(folder):
         raise vm.CheckpointError(
@@ -96,9 +117,37 @@ def begin_fetch(name: str) -> None:
     st.session_state.pop("fetch_problem", None)
     st.session_state.awaited = name
     try:
+        refuse(FETCH)
         fetcher().start(name, fetched_folder())
     except vm.VizError as error:
-        st.session_state.fetch_problem = str(error)
+        st.session_state.fetch_problem = told(str(error))
+
+
+def cancel_fetch(name: str) -> None:
+    """End the fetch of a model, from a callback, for whoever may fetch."""
+    if may(FETCH):
+        fetcher().cancel(name)
+
+
+def close_folder(name: str) -> None:
+    """Take an opened folder away from this visitor's models."""
+    if name in opened_folders():
+        _let_go(name)
+        st.session_state.folders.remove(name)
+
+
+def remove_fetched(name: str) -> None:
+    """Remove a fetched model from this machine; raises FetchError when that cannot be done, and NotForVisitors."""
+    refuse(REMOVE)
+    _let_go(name)
+    remove(fetched_folder() / folder_name(name))
+
+
+def _let_go(name: str) -> None:
+    """A model is about to go: nobody should be looking at it."""
+    shelf().forget(name)
+    if chosen_value("model") == name:
+        look_at(BUNDLED)
 
 
 def _fetch_words(job: Job) -> str:
@@ -113,6 +162,8 @@ def _fetch_words(job: Job) -> str:
 
 def draw_fetch() -> None:
     """In the sidebar: the fetch that is under way; what it brought; or a real model to fetch, by one click."""
+    if not may(FETCH):
+        return
     is_coming = bool(fetcher().coming)
     noted = {"awaited", "saw_fetch"} & st.session_state.keys()
     if is_coming or noted or REAL not in _names_here():
@@ -135,7 +186,7 @@ def _draw_fetch(is_watched: bool) -> None:
         st.rerun(scope="app")  # it has ended: there is one model more to choose
     for n, job in enumerate(coming):
         draw_bar(job, _fetch_words(job))
-        st.button("Cancel", on_click=fetcher().cancel, args=(job.of,), key=f"cancel_fetch_{n}", width="stretch")
+        st.button("Cancel", on_click=cancel_fetch, args=(job.of,), key=f"cancel_fetch_{n}", width="stretch")
     if coming:
         return
     here = _names_here()
@@ -161,7 +212,7 @@ def _fetch_problem(job: Job) -> str:
     """Why a fetch brought nothing, for who waited for it."""
     if job.of != st.session_state.get("awaited"):
         return ""
-    return f"The fetch of {job.of} was cancelled. Nothing of it was kept." if job.was_stopped else job.problem
+    return f"The fetch of {job.of} was cancelled. Nothing of it was kept." if job.was_stopped else told(job.problem)
 
 
 def _names_here() -> set[str]:

@@ -1,8 +1,14 @@
 """The navigation: every page, in the groups of the menu. A page's folder is its address, for good."""
 
 import streamlit as st
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from viz_ui.components.shared.serving import below_base_path
 
 MODELS = "Models"  # the page that works where no model can be looked at
+FIRST = "heads"
 
 
 def _page(name: str, title: str, icon: str, default: bool = False):
@@ -15,7 +21,7 @@ def choose_page():
     return st.navigation(
         {
             "Explore": [
-                _page("heads", "Heads", ":material/grid_view:", default=True),
+                _page(FIRST, "Heads", ":material/grid_view:", default=True),
                 _page("inside_a_head", "Inside a head", ":material/search:"),
                 _page("shapes", "Shapes", ":material/schema:"),
                 _page("masks", "Masks", ":material/grid_off:"),
@@ -36,3 +42,13 @@ def choose_page():
         },
         position="top",
     )
+
+
+def first_page_route() -> Route:
+    """The address /heads leads to the first page: Streamlit knows that one by the address / alone, and would say "Page
+    not found" above it."""
+    return Route(below_base_path(f"/{FIRST}"), _to_first_page)
+
+
+async def _to_first_page(request: Request) -> RedirectResponse:
+    return RedirectResponse("./" + (f"?{request.url.query}" if request.url.query else ""))

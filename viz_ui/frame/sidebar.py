@@ -11,8 +11,10 @@ from viz_ui.frame.examples import EXAMPLES
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
 from viz_ui.frame.view import View, fit_head_and_cell, hold_head_and_cell, traced
+from viz_ui.frame.visitors import may, told
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, plain, sentence
+from viz_ui.sharing.settings import FETCH
 
 LONGEST_PROMPT = 4000  # characters; in the address a character may take twelve
 LONGEST_TARGET = 1000
@@ -45,7 +47,7 @@ def draw_sidebar() -> View | None:
         _say_target(model, trace, target)
         _say_segments(model, trace)
     except (Stopped, vm.VizError) as error:
-        st.session_state["problem"] = str(error)
+        st.session_state["problem"] = told(str(error))
         hold_head_and_cell()
         return None
     return View(model, st.session_state.model, prompt, target, trace, **_choose_head_and_tokens(model, trace))
@@ -90,7 +92,7 @@ def _say_missing(name: str) -> None:
     if missing is not None:
         st.sidebar.warning(
             f"The model {plain(missing[:LONGEST_NAME])} is not here: it was removed, or it cannot be read. You see "
-            f"{plain(name)} instead. Choose another model above, or fetch one on the page Models.",
+            f"{plain(name)} instead. Choose another model above{', or fetch one on the page Models' * may(FETCH)}.",
             icon=":material/search_off:",
         )
 

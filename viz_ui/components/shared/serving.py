@@ -65,9 +65,14 @@ def component(name: str, *, html: str, script: str, styles: tuple[str, ...]) -> 
 
 
 def components_route() -> Route:
-    """The route under which `st.App` gives the files out, below the app's own base path."""
+    """The route under which `st.App` gives the files out."""
+    return Route(below_base_path("/components/{version}/{names:path}"), _give_out)
+
+
+def below_base_path(path: str) -> str:
+    """An address of the app where a server gives it out below a path of its own (`server.baseUrlPath`)."""
     base = config.get_option("server.baseUrlPath").strip("/")
-    return Route(f"{'/' + base if base else ''}/components/{{version}}/{{names:path}}", _give_out)
+    return f"/{base}{path}" if base else path
 
 
 async def _give_out(request: Request) -> Response:
