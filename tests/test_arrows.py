@@ -19,6 +19,7 @@ STEPS = {  # from the ground up
         {"errors", "paths"},
         {"arguments", "jobs", "latest", "memory_limits", "unfinished"},
         {"transformer"},
+        {"attribution"},
         {"model"},
         {"flash", "heads", "hub", "masking", "shapes"},
         {"fetching", "layouts", "positions", "quantization"},

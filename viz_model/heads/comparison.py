@@ -105,7 +105,7 @@ def single_token(model: Model, text: str) -> int:
 @torch.inference_mode()
 def likeliest_next(trace: Trace) -> list[int]:
     """The token that each query finds likeliest to come next: T ids."""
-    return trace.unembed(trace[trace.site("final_norm")]).argmax(-1).tolist()
+    return trace.host.unembed(trace[trace.site("final_norm")]).argmax(-1).tolist()
 
 
 def predicts(trace: Trace) -> bool:

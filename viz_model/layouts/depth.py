@@ -57,6 +57,6 @@ def with_norms_placed(model: Model, place: str) -> Model:
 @torch.inference_mode()
 def next_token_bits(trace: Trace) -> Tensor:
     """−log₂ of the probability of each token after the first, given those before it: (T−1,), in float64."""
-    logits = trace.unembed(trace[trace.site("final_norm")][:-1]).double()  # (T−1,V)
+    logits = trace.host.unembed(trace[trace.site("final_norm")][:-1]).double()  # (T−1,V)
     right = torch.tensor(trace.ids[1:])[:, None]
     return -logits.log_softmax(-1).gather(-1, right)[:, 0] / math.log(2)

@@ -18,6 +18,7 @@ ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask")
 HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights", "*.mixed")
 HELD_WHERE_PRESENT = ("*embed*", "*.resid_*", "*final_norm", "logits", "*.q_pre", "*.k_pre", "*.bias", "*.sinks")
 HELD_WHERE_PRESENT_WHEN_SMALL = ("*.attn.out", "*.cross.out", "*.capped")
+HELD_OF_POST_NORM = ("*.ffn.out",)  # of others it is a difference of two streams that are held
 
 MOST_WRITTEN = 64  # tokens, when an encoder-decoder is asked what it writes itself
 
@@ -72,6 +73,7 @@ class Model(PromptReader):
         small = self._weights_bytes(ids, source) <= stored_weights_bytes
         required = (*ALWAYS_HELD, *HELD_WHEN_SMALL) if small else ALWAYS_HELD
         optional = (*HELD_WHERE_PRESENT, *HELD_WHERE_PRESENT_WHEN_SMALL) if small else HELD_WHERE_PRESENT
+        optional = (*optional, *HELD_OF_POST_NORM) if self.config.norm_place == "post" else optional
         given = {} if source is None else {"source": torch.tensor([source])}
         with torch.inference_mode(), capture(*required, optional=optional) as found:
             allowed, mask_names = self._masks(mask, self._lengths(ids, source))
@@ -84,8 +86,7 @@ class Model(PromptReader):
             source=None if source is None else Tokens(tuple(source), tuple(source_pieces)),
             mask_names=mask_names,
             tensors={name: _without_batch(name, tensor) for name, tensor in found.items()},
-            unembed=self.transformer.unembed,
-            equation_of=self.transformer.equation,
+            host=self.transformer,
         )
 
     def generate(self, prompt: Prompt, **choices) -> Iterator[Step]:

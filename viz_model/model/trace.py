@@ -1,16 +1,19 @@
 """Trace: what one forward pass left behind, and what can be derived from it."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from viz_model.arguments import whole_number
+from viz_model.attribution.logits import MEAN, LogitTerms, lens, logit_terms
+from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
 from viz_model.errors import VizError
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
 from viz_model.transformer.facts import ModelFacts
+from viz_model.transformer.host import Host
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Trace:
     refuse to be written to.
 
     read: what the stack that makes the logits reads; source: what the encoder reads, None where there is none.
-    mask_names: which mask was used in each part. equation_of: that of an attention, by the name of its hook sites.
+    mask_names: which mask was used in each part. host: what ran.
     """
 
     config: ModelFacts
@@ -52,8 +55,7 @@ class Trace:
     source: Tokens | None
     mask_names: Mapping[str, str]
     tensors: dict[str, Tensor]
-    unembed: Callable[[Tensor], Tensor]
-    equation_of: Callable[[str], Equation]
+    host: Host
 
     def __repr__(self) -> str:
         """A line. A dataclass would print all tensors: thousands of lines, where a reader asked for a look."""
@@ -229,7 +231,7 @@ class Trace:
 
     def equation(self, layer: int) -> Equation:
         """What of the equation is the same for all heads of a layer."""
-        return self.equation_of(self.config.attention_name(self.part, layer))
+        return self.host.equation(self.config.attention_name(self.part, layer))
 
     @property
     def logits(self) -> Tensor:
@@ -241,11 +243,57 @@ class Trace:
     @torch.inference_mode()
     def logits_at(self, position: int) -> Tensor:
         """Logits of another position, unembedded from the held end of the stream: (V,)."""
+        position = self._logits_position(position)
+        return self.host.unembed(self[self.site("final_norm")][position])
+
+    @torch.inference_mode()
+    def score_terms(self, layer: int, head: int, query: int, key: int, than: int | str | None = None) -> ScoreTerms:
+        """The score of a cell as the sum of its terms: what each component of the query's stream makes with each one of
+        the key's. than: another key, or "row" for the mean over the keys that the query may attend to.
+
+        Exact for this pass with its norms frozen; a sum, not a cause. Raises VizError for a cell that is not there, and
+        for a model whose queries or keys cannot be taken apart.
+        """
+        scores = self.scores(layer, head)
+        query, key = self._place("query", query, self.length), self._place("key", key, self.key_length)
+        if than not in (None, ROW):
+            than = self._place("key", than, self.key_length)
+        return score_terms(self, layer, head, query, key, scores, self.mask(layer), self.bias(layer, head), than)
+
+    @torch.inference_mode()
+    def logit_terms(self, token: int, position: int = -1, than: int | str | None = None) -> LogitTerms:
+        """A token's logit at a position as the sum of what each component of the final stream adds to it.
+
+        than: another token, or "mean" for the mean over all tokens, whose logit is taken away. A linear reading with the
+        final norm frozen, not a cause. Raises VizError for a token or position that is not there, and for a model whose
+        logits cannot be taken apart.
+        """
+        position = self._logits_position(position) % self.length
+        token = self._place("token", token, self.config.vocab_size)
+        if than not in (None, MEAN):
+            than = self._place("token", than, self.config.vocab_size)
+        return logit_terms(self.of(self.config.self_part), token, position, self.logits_at(position), than)
+
+    @torch.inference_mode()
+    def lens(self, layer: int, position: int = -1) -> Tensor:
+        """Logits (V,) that the stream behind a layer would give, through the model's own final norm and unembedding (the
+        logit lens); those of the last layer are the output. Raises VizError as `logit_terms`."""
+        position, layers = self._logits_position(position), self.config.layers_of(self.config.self_part)
+        return lens(self, self._place("layer", layer, layers), position)
+
+    def _logits_position(self, position: int) -> int:
         if self.part == "encoder":
             raise VizError("The encoder makes no logits; only the decoder does. Choose the decoder.")
+        if not self.config.has_unembedding:
+            raise VizError("This model has no unembedding. It gives a vector for each token and predicts no token.")
         if not -self.length <= whole_number("The position", position) < self.length:
             raise VizError(f"There is no position {position}: the prompt has {self.length} tokens.")
-        return self.unembed(self[self.site("final_norm")][position])
+        return position
+
+    def _place(self, what: str, value: int, count: int) -> int:
+        if not 0 <= whole_number(f"The {what}", value) < count:
+            raise VizError(f"There is no {what} {value}: choose one from 0 to {count - 1}.")
+        return value
 
     def _attention(self, layer: int, what: str) -> Tensor:
         if not 0 <= whole_number("The layer", layer) < self.n_layers:

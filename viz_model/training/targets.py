@@ -86,7 +86,7 @@ def asked(trace: Trace, positions: Tensor, ids: Tensor) -> Targets:
     """How the pass answers: is the token at `positions` (N,) the one in `ids` (N,)?"""
     stream, found = trace[trace.site("final_norm")], []
     for here, right in zip(positions.split(AT_ONCE), ids.split(AT_ONCE), strict=True):
-        logits = trace.unembed(stream[here]).double()  # (N,C) -> (N,V)
+        logits = trace.host.unembed(stream[here]).double()  # (N,C) -> (N,V)
         losses = F.cross_entropy(logits, right, reduction="none")
         ranks = 1 + (logits > logits.gather(1, right[:, None])).sum(-1)
         found.append((losses, ranks, logits.argmax(-1)))

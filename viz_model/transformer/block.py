@@ -7,6 +7,7 @@ from viz_model.transformer.attention import attend
 from viz_model.transformer.cache import LayerCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.hooks import site
+from viz_model.transformer.linear_maps import AttentionMaps, BlockMaps, Maps, Norm, Product, Rearranged
 from viz_model.transformer.positions import rotate
 
 ACTIVATIONS = {
@@ -46,6 +47,11 @@ def make_norm(config: TransformerConfig, name: str, *, present: bool = True) -> 
     return norm
 
 
+def norm_maps(norm: nn.Module) -> Maps:
+    """The map that a norm is; none in the place of one."""
+    return () if isinstance(norm, NoNorm) else (Norm(norm),)
+
+
 class Attention(nn.Module):
     """Projections around `attend()`: (B,T,C) -> (B,T,C); a text reads itself, and what a cache holds of it."""
 
@@ -66,6 +72,17 @@ class Attention(nn.Module):
         if cache is not None:
             key, value = cache.append(key, value)  # (B,G,T,D) -> (B,G,S,D), with all tokens before
         return self._attend(query, key, value, mask)
+
+    def maps(self, norm: nn.Module, pre_norm: bool) -> AttentionMaps:
+        """What it does, map by map, with the norm of its half."""
+        norms, heads = norm_maps(norm), Rearranged(self._heads)
+        return AttentionMaps(
+            read=norms if pre_norm else (),
+            query=(Product(self.query), heads),
+            key=(Product(self.key), heads),
+            output=(Product(self.output),),
+            after=() if pre_norm else norms,
+        )
 
     def _heads(self, x: Tensor) -> Tensor:
         """(B,T,C) -> (B,H,T,D), or (B,G,T,D) of keys and values."""
@@ -164,3 +181,12 @@ class Block(nn.Module):
         elif self.ffn:
             x = self.norm2(x + self.ffn(x))
         return site(f"{self.name}.resid_post", x) if self.ffn else x
+
+    def maps(self) -> BlockMaps:
+        """What it does to the stream, map by map."""
+        return BlockMaps(
+            attn=self.attn.maps(self.norm1, self.pre_norm),
+            cross=self.cross.maps(self.norm_cross, self.pre_norm) if self.cross else None,
+            has_feed_forward=self.ffn is not None,
+            after=() if self.pre_norm or not self.ffn else norm_maps(self.norm2),
+        )

@@ -12,6 +12,7 @@ from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.hooks import site
+from viz_model.transformer.linear_maps import BlockMaps, StackMaps
 
 # Booleans that are broadcastable to (B,H,T,S), True where a query may attend; of an encoder-decoder by part.
 Masks = Tensor | Mapping[str, Tensor | None] | None
@@ -46,6 +47,18 @@ class Host(Protocol):
 
     def equation(self, attention: str) -> Equation:
         """What of the equation is the same for all heads of an attention, by what its hook sites begin with."""
+
+    def maps(self, block: str) -> BlockMaps:
+        """What a block does to its stream, map by map, by what its hook sites begin with."""
+
+    def stack_maps(self, part: str) -> StackMaps:
+        """What stands before and behind the blocks of the stack that the queries of a part are in."""
+
+    def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
+        """What the final hidden state is multiplied with for each token (V,C), and what is added (V,).
+
+        Raises VizError where logits are something else.
+        """
 
     def n_parameters(self) -> int:
         """How many numbers were learned (tied matrices counted once)."""

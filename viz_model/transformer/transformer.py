@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.transformer.attention import Equation
+from viz_model.transformer.block import norm_maps
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.host import ToLogits
+from viz_model.transformer.linear_maps import BlockMaps, StackMaps
 from viz_model.transformer.positions import Rotation, rotary_angles
 from viz_model.transformer.sharing import sharing_copy
 from viz_model.transformer.stack import Stack
@@ -22,8 +24,7 @@ class SkeletonHost(ToLogits):
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """(…,C) -> logits (…,V)."""
-        weight = self.tokens.weight if self.config.tied_unembedding else self.unembedding.weight
-        return nn.functional.linear(hidden, weight)
+        return nn.functional.linear(hidden, self.unembedding_rows()[0])
 
     def equation(self, attention: str) -> Equation:
         """What `attend` was told at this attention, such as "blocks.2.attn"."""
@@ -32,6 +33,19 @@ class SkeletonHost(ToLogits):
             theta = rotary_angles(torch.tensor(1), config.d_head, config.rotary_base)
             rotation = Rotation(tuple(theta.tolist()), config.rotary_pairs)
         return Equation(config.d_head**-0.5, rotation=rotation)
+
+    def maps(self, block: str) -> BlockMaps:
+        """What a block does to its stream, by its name, such as "decoder.blocks.1"."""
+        return self.get_submodule(block).maps()
+
+    def stack_maps(self, part: str) -> StackMaps:
+        """What stands before and behind the blocks of the stack that the queries of a part are in."""
+        stack = self.get_submodule(self.config.stack_name(part).removesuffix("."))
+        return StackMaps(norm_maps(stack.embedding_norm), norm_maps(stack.final_norm))
+
+    def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
+        """What the final hidden state is multiplied with, (V,C), and what is added (V,)."""
+        return (self.tokens.weight if self.config.tied_unembedding else self.unembedding.weight), None
 
     @property
     def network(self) -> nn.Module:

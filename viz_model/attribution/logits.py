@@ -1,0 +1,76 @@
+"""Where a logit comes from, and what a stream would predict if the model ended there.
+
+Direct logit attribution: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"; the logit lens:
+nostalgebraist 2020, "interpreting GPT: the logit lens". Both are linear readings of a pass, no causes: what a later
+layer makes of a component is not in its term.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from viz_model.attribution.components import Component, Pass, components
+from viz_model.errors import VizError
+from viz_model.transformer.linear_maps import carried, through
+
+MEAN = "mean"
+
+
+@dataclass(frozen=True, eq=False)
+class LogitTerms:
+    """What each component of the final stream adds to a logit, through the frozen final norm and the unembedding: (A,)
+    float64; the biases hold that of the unembedding, too.
+
+    logit: what the pass computed. than: another token, or "mean" for the mean over all tokens, whose logit is taken
+    away from terms and logit; None where none is. remainder: logit − the sum of all terms.
+    """
+
+    components: tuple[Component, ...]
+    terms: Tensor
+    logit: float
+    than: int | str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(component.name for component in self.components)
+
+    @property
+    def remainder(self) -> float:
+        return self.logit - self.terms.sum().item()
+
+
+def logit_terms(run: Pass, token: int, position: int, logits: Tensor, than: int | str | None) -> LogitTerms:
+    """The terms of a token's logit at a position. logits (V,): those of the pass there."""
+    made = components(run, [position])
+    parts = carried(_final(run), made.parts)[:, 0]  # (A,C)
+    rows, bias = run.host.unembedding_rows()
+    direction = rows[token].double() - _less(rows, than)
+    terms = parts @ direction
+    if bias is not None:
+        terms[-1] += bias[token].double() - _less(bias, than)
+    logit = logits[token].double() - _less(logits, than)
+    return LogitTerms(made.components, terms, logit.item(), than)
+
+
+def lens(run: Pass, layer: int, position: int) -> Tensor:
+    """Logits (V,) read from the stream behind a layer, through the model's own final norm and unembedding."""
+    stream = run.tensors[f"{run.config.block_name(run.config.self_part, layer)}.resid_post"][position]
+    return run.host.unembed(through(_final(run), stream.double()[None])[0].float())
+
+
+def _final(run: Pass):
+    final = run.host.stack_maps(run.config.self_part).final
+    if final is None:
+        raise VizError(
+            f"What stands between the last layer and the logits of this model ({run.config.family}) is no norm, so they "
+            "cannot be taken apart. Choose another model, such as tiny-gpt."
+        )
+    return final
+
+
+def _less(numbers: Tensor, than: int | str | None) -> Tensor:
+    """What is taken away: nothing, that of another token, or the mean over all."""
+    if than is None:
+        return torch.zeros((), dtype=torch.float64)
+    return numbers.double().mean(0) if than == MEAN else numbers[than].double()

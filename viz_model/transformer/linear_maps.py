@@ -1,0 +1,182 @@
+"""What a block does to its stream, map by map, and what each map is once the norms are frozen: affine.
+
+A norm divides by what the whole vector is. With that number taken from the pass, what comes out of a sum of parts is
+the sum of what comes out of each part, and a constant (Elhage et al. 2021, "A Mathematical Framework for Transformer
+Circuits", "Handling Layer Normalization"). All in float64.
+
+n positions, C model width, A parts: parts (A,n,C) add up to what enters (n,C); the last part holds what is constant.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from viz_model.transformer.hooks import unwatched
+from viz_model.transformer.positions import Rotation
+
+PROBE = 1e4  # far above the epsilon of any norm
+
+
+class Map(Protocol):
+    """A step of a block."""
+
+    def of(self, entering: Tensor) -> Tensor:
+        """What comes out in the pass: (n,·) -> (n,·)."""
+
+    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
+        """What comes out of each part (A,n,·), with the norm frozen at what enters in the pass."""
+
+
+Maps = tuple[Map, ...]
+
+
+def carried(maps: Sequence[Map], parts: Tensor) -> Tensor:
+    """Parts (A,n,·) through one map after the other; they still add up to what comes out."""
+    entering = parts.sum(0)
+    for step in maps:
+        parts = step.of_parts(entering, parts)
+        entering = step.of(entering)
+    return parts
+
+
+def through(maps: Sequence[Map], entering: Tensor) -> Tensor:
+    """What comes out behind all maps."""
+    for step in maps:
+        entering = step.of(entering)
+    return entering
+
+
+def constant_last(parts: Tensor, constant: Tensor) -> Tensor:
+    """The same parts with a constant (n,·) added to the last one."""
+    return torch.cat((parts[:-1], parts[-1:] + constant))
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product with a learned matrix, and its bias where it has one."""
+
+    module: nn.Module
+
+    def of(self, entering: Tensor) -> Tensor:
+        return in_float64(self.module, entering)
+
+    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
+        bias = self.of(torch.zeros_like(entering))
+        return constant_last(self.of(parts) - bias, bias)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A layer norm (Ba et al. 2016) or an RMS norm (Zhang and Sennrich 2019) over the last axis."""
+
+    module: nn.Module
+
+    def of(self, entering: Tensor) -> Tensor:
+        return in_float64(self.module, entering)
+
+    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
+        gain, bias, is_centred = self._learned(entering.shape[1:])
+        varying = gain * _centred(entering, is_centred)
+        square = (varying * varying).sum(-1, keepdim=True)
+        frozen = ((self.of(entering) - bias) * varying).sum(-1, keepdim=True) / square.clamp_min(1e-300)
+        return constant_last(gain * _centred(parts, is_centred) * frozen, bias.expand_as(entering))
+
+    def _learned(self, shape: torch.Size) -> tuple[Tensor, Tensor, bool]:
+        """Gain and bias, each of the shape of one position, and whether the mean is taken away: by what the module
+        makes of a large vector whose mean is 0, of its opposite, and of both with a constant added."""
+        probe = _without_mean(shape)
+        up, down, moved = self.of(PROBE * torch.stack((probe, -probe, probe + 1)))
+        length = probe.square().mean(-1, keepdim=True).sqrt()
+        is_centred = torch.allclose(moved, up, atol=1e-5, rtol=1e-5)
+        return (up - down) / 2 * length / probe, (up + down) / 2, is_centred
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What comes in, multiplied with a number of the model's own."""
+
+    factor: float
+
+    def of(self, entering: Tensor) -> Tensor:
+        return entering * self.factor
+
+    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
+        return parts * self.factor
+
+
+@dataclass(frozen=True)
+class Rearranged:
+    """The same numbers in another shape, such as heads put apart; `way` takes (B,n,·)."""
+
+    way: Callable[[Tensor], Tensor]
+
+    def of(self, entering: Tensor) -> Tensor:
+        return self.way(entering[None])[0]
+
+    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
+        return self.way(parts)
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """Of one attention. read: from the stream to what queries are made of (keys and values too, but for cross-attention,
+    where they are made of the encoder output). query, key: from that to (heads,n,D), before they are turned by their
+    position. output: from heads side by side (n,H·D) to what is added to the stream. after: from the sum to the
+    stream. What is None is no such map.
+    """
+
+    read: Maps = ()
+    query: Maps | None = None
+    key: Maps | None = None
+    output: Maps | None = None
+    after: Maps = ()
+
+
+@dataclass(frozen=True)
+class BlockMaps:
+    """Of one block. has_feed_forward: whether there is such a half; after: from the stream with what that half gave to
+    the stream (post-norm). is_parallel: whether both halves read the stream as it came in (GPT-J)."""
+
+    attn: AttentionMaps
+    cross: AttentionMaps | None = None
+    has_feed_forward: bool = True
+    after: Maps = ()
+    is_parallel: bool = False
+
+
+@dataclass(frozen=True)
+class StackMaps:
+    """embedding: from the sum of the embeddings to the stream of the first block. final: from the stream behind the
+    last block to the final hidden state; None where that is no such map."""
+
+    embedding: Maps = ()
+    final: Maps | None = ()
+
+
+def turned(heads: Tensor, rotation: Rotation | None, positions: Tensor) -> Tensor:
+    """(…,n,D) turned by their positions (n,), where an attention does so."""
+    return heads if rotation is None else rotation.turn(heads, positions)
+
+
+def in_float64(module: nn.Module, entering: Tensor) -> Tensor:
+    """What a module gives in float64, without a change of its own weights."""
+    weights = {name: tensor.double() for name, tensor in module.named_parameters()}
+    with unwatched():  # it is no pass
+        return functional_call(module, weights, (entering.double(),)).double()
+
+
+def _without_mean(shape: torch.Size) -> Tensor:
+    """1, −1, 1, −1, … along the last axis; of an odd length with 1, 1, −2 at its end: no number is 0, their sum is."""
+    row = torch.ones(shape[-1], dtype=torch.float64)
+    row[1::2] = -1.0
+    if shape[-1] % 2:
+        row[-3:] = torch.tensor([1.0, 1.0, -2.0])[-shape[-1] :]
+    return row.expand(shape)
+
+
+def _centred(x: Tensor, is_centred: bool) -> Tensor:
+    return x - x.mean(-1, keepdim=True) if is_centred else x
