@@ -22,7 +22,7 @@ STEPS = {  # from the ground up
         {"attribution"},
         {"model"},
         {"flash", "heads", "hub", "masking", "shapes"},
-        {"fetching", "layouts", "positions", "quantization"},
+        {"fetching", "intervention", "layouts", "positions", "quantization"},
         {"checkpoints"},
         {"training"},
         {"misconceptions"},

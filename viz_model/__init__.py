@@ -16,6 +16,8 @@ from viz_model.errors import (
     TrainingError,
     VizError,
 )
+from viz_model.intervention.ablation import ablate
+from viz_model.intervention.patching import patch
 from viz_model.model import Model
 from viz_model.model.generation import Step
 from viz_model.model.trace import Trace
@@ -40,10 +42,12 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "VizError",
+    "ablate",
     "attend",
     "capture",
     "catalogue",
     "edit",
     "load",
+    "patch",
     "site",
 ]

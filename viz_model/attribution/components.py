@@ -1,12 +1,12 @@
 """The residual stream of a pass as the sum of what was added to it: embeddings, heads, feed-forwards, biases.
 
-Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", "Residual stream". With its norms frozen at what
-they divided by in the pass (`linear_maps`), a stream that a norm has gone over is such a sum, too.
+Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", "Residual stream". With its norms frozen at
+what they divided by in the pass (`linear_maps`), a stream that a norm has gone over is such a sum, too.
 
 Symbols: A components, n positions, C model width.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 

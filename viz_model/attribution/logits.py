@@ -63,8 +63,8 @@ def _final(run: Pass):
     final = run.host.stack_maps(run.config.self_part).final
     if final is None:
         raise VizError(
-            f"What stands between the last layer and the logits of this model ({run.config.family}) is no norm, so they "
-            "cannot be taken apart. Choose another model, such as tiny-gpt."
+            f"What stands between the last layer and the logits of this model ({run.config.family}) is no norm, so its "
+            "logits cannot be taken apart. Choose another model, such as tiny-gpt."
         )
     return final
 

@@ -14,6 +14,7 @@ from viz_model.hub.host import HubTransformer
 from viz_model.hub.recording import Event, first_event
 from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
 from viz_model.transformer.hooks import site
+from viz_model.transformer.linear_maps import Maps, Norm, Product, Rearranged
 from viz_model.transformer.positions import Rotation, rotary_angles
 
 EXACT = 1e-4
@@ -52,8 +53,9 @@ def install(
     read: Tensor,
     thetas: Sequence[Tensor],
     until: int | None = None,
-) -> Equation:
-    """Offer q_pre and k_pre of an attention, where it turns what a module gave; gives its equation.
+) -> tuple[Equation, dict[str, Maps | None]]:
+    """Offer q_pre and k_pre of an attention, where it turns what a module gave; gives its equation, and the maps that
+    make its queries "q" and keys "k".
 
     events: those of its block before the product. read: what its queries are made of (B,T,C). thetas: frequencies that
     a rotation of this model may have, in texts of up to `until` tokens.
@@ -64,16 +66,18 @@ def install(
             _offer(f"{name}.{letter}_pre", found[letter])
     source = None if name.endswith(".cross") else read  # keys and values of cross-attention are made of another text
     rotation = _rotation(found, call, thetas, until)
-    return replace(
+    made = {letter: _made(events, found[letter], read if letter == "q" else source) for letter in "qkv"}
+    equation = replace(
         call.equation,
-        query=_made(events, found["q"], read),
+        query=_kind(made["q"]),
         query_factor=1.0 if found["q"] is None or found["q"].turned else _factor(found["q"]),
-        key=_made(events, found["k"], source),
-        value=_made(events, found["v"], source),
+        key=_kind(made["k"]),
+        value=_kind(made["v"]),
         rotation=rotation,
         turns_otherwise=rotation is None and any(one is not None and one.turned for one in found.values()),
         slopes=None if call.bias is None else slopes(call.bias),
     )
+    return equation, {letter: made[letter] for letter in "qk"}
 
 
 def slopes(bias: Tensor) -> tuple[float, ...] | None:
@@ -174,20 +178,40 @@ def _rotation(found: dict, call: AttentionCall, thetas: Sequence[Tensor], until:
     return None
 
 
-def _made(events: Sequence[Event], found: Projection | None, read: Tensor | None) -> str:
-    """`LINEAR` or `NORMED` where it is a product with what is read (None: whatever it is), or the norm of one."""
+def _made(events: Sequence[Event], found: Projection | None, read: Tensor | None) -> Maps | None:
+    """From what is read (None: whatever it is) to heads: a product, perhaps with a norm behind it; None where it is
+    something else."""
     if found is None:
-        return OTHER
-    event, made = found.event, LINEAR
+        return None
+    event, norm = found.event, ()
     if event.is_norm:
         entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
-        made = NORMED
+        norm = (Norm(event.module),)
         event = first_event(events, lambda other: other.is_product and _holds(other.tensor, entered.tensor))
+        if event is not None:
+            norm = (_as_read(event.tensor, entered.tensor), *norm)
     if event is None or not event.is_product:
-        return OTHER
+        return None
     entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
-    same = read is None or (entered.tensor.shape == read.shape and torch.equal(entered.tensor, read))
-    return made if same else OTHER
+    if read is not None and not (entered.tensor.shape == read.shape and torch.equal(entered.tensor, read)):
+        return None
+    return (Product(event.module), *norm, Rearranged(found.axes.take))
+
+
+def _kind(made: Maps | None) -> str:
+    if made is None:
+        return OTHER
+    return NORMED if any(isinstance(step, Norm) for step in made) else LINEAR
+
+
+def _as_read(made: Tensor, entered: Tensor) -> Rearranged:
+    """What a product gave (B,T,H·D), in the shape in which a norm reads it."""
+    if entered.dim() == 3:
+        return Rearranged(lambda x: x)
+    width = entered.shape[-1]
+    if torch.equal(made.reshape(entered.shape), entered):  # (B,T,H,D)
+        return Rearranged(lambda x: x.unflatten(-1, (-1, width)))
+    return Rearranged(lambda x: x.unflatten(-1, (-1, width)).transpose(-2, -3))
 
 
 def _holds(made: Tensor, entered: Tensor) -> bool:

@@ -22,12 +22,14 @@ from viz_model.transformer.hooks import site
 class BlockSites:
     """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None).
 
+    normed: of "attn" or "cross", the norm that what it gives goes through before it is added to the stream (Gemma 2).
     gated: whether the feed-forward half is φ(x·W_g) ⊙ x·W₁ or φ(x·W₁); None where it is neither, or was not found.
     activation: the name of φ where that is known by what it did.
     """
 
     sites: dict[str, Event] = field(default_factory=dict)
     norm_place: str | None = None
+    normed: dict[str, nn.Module] = field(default_factory=dict)
     gated: bool | None = None
     activation: str | None = None
 
@@ -52,11 +54,13 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
             return found
         found.sites[f"{name}.out"] = out
         rest = events[events.index(out) + 1 : -1]
-        middle = _sum_of(rest, stream, _branches(out, rest))
+        middle, branch = _sum_of(rest, stream, _branches(out, rest))
         found.norm_place = "pre" if before is not None else None
         if middle is None:  # both halves read the same stream (GPT-J), or it is scaled (Granite)
             _find_feed_forward(found, events[:-1], block_out, stream, out.tensor)
             return found
+        if branch is not out:
+            found.normed[name] = branch.module
         if middle.kind == "in" and middle.is_norm and before is None:
             found.norm_place = "post"
             found.sites[norms[name]] = middle = _output_of(rest, middle)
@@ -136,14 +140,14 @@ def _branches(out: Event, events) -> list[Event]:
     return [out] if normed is None else [out, normed]
 
 
-def _sum_of(events, stream: Tensor, branches: Sequence[Event]) -> Event | None:
-    """The first tensor that is stream + branch."""
+def _sum_of(events, stream: Tensor, branches: Sequence[Event]) -> tuple[Event | None, Event | None]:
+    """The first tensor that is stream + branch, and that branch."""
     for event in events:
         if event.tensor.shape == stream.shape:
             for branch in branches:
                 if _equal(event.tensor - stream, branch.tensor, stream):
-                    return event
-    return None
+                    return event, branch
+    return None, None
 
 
 def _equal(difference: Tensor, branch: Tensor, stream: Tensor) -> bool:

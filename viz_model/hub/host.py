@@ -13,11 +13,13 @@ from viz_model.errors import VizError
 from viz_model.hub.attention import with_masks
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.library_cache import as_library_cache
+from viz_model.hub.recording import has_bias
 from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import site
 from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_source
+from viz_model.transformer.linear_maps import BlockMaps, Maps, StackMaps
 from viz_model.transformer.sharing import sharing_copy
 
 # The end of a stream that the code behind a stack shall go on from, instead of a pass through the stack.
@@ -45,6 +47,9 @@ class HubTransformer(ToLogits):
         # These are known after the first pass, see `prepare`.
         self.config: HubConfig | None = None
         self.equations: dict[str, Equation] = {}
+        self.block_maps: dict[str, BlockMaps] = {}
+        self.embedding_maps: Maps = ()
+        self.final_maps: dict[str, Maps | None] = {}
         self.value_width = 0
         self.source_modules: frozenset[str] = frozenset()
         self.angles_switch_at: int | None = None
@@ -72,6 +77,25 @@ class HubTransformer(ToLogits):
     def equation(self, attention: str) -> Equation:
         """What of the equation is the same for all heads of an attention, by the name of its hook sites."""
         return self.equations[attention]
+
+    def maps(self, block: str) -> BlockMaps:
+        """What a block does to its stream, map by map, by what its hook sites begin with."""
+        return self.block_maps[block]
+
+    def stack_maps(self, part: str) -> StackMaps:
+        """What stands before and behind the blocks of the stack that the queries of a part are in."""
+        return StackMaps(self.embedding_maps, self.final_maps["decoder" if part == "cross" else part])
+
+    def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
+        """What the final hidden state is multiplied with for each token (V,C), and what is added (V,)."""
+        layer, factor = self.model.get_output_embeddings(), self.config.unembedding_factor
+        if factor is None:
+            raise VizError(
+                f"The logits of this model ({self.config.family}) are no product of its final hidden state with one "
+                "matrix, so they cannot be taken apart. Choose another model, such as tiny-gpt."
+            )
+        rows = layer.weight if factor == 1 else layer.weight * factor
+        return rows, layer.bias if has_bias(layer) else None
 
     __call__ = ToLogits.forward
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import CheckpointError, VizError
-from viz_model.hub import find_projections
+from viz_model.hub import find_maps, find_projections
 from viz_model.hub.attention import NAME, AttentionCall, AttentionPlace, give_place, place_of, telling
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.find_sites import BlockSites, find_sites, install
@@ -15,6 +15,8 @@ from viz_model.hub.host import HubTransformer
 from viz_model.hub.own_attention import choose_attention, own_attention
 from viz_model.hub.recording import Event, has_bias, recording
 from viz_model.model.overflow import refuse_overflow
+from viz_model.transformer.hooks import capture
+from viz_model.transformer.linear_maps import Norm
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -33,7 +35,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
             calls.append((len(events), call))
 
         try:
-            with telling(met):
+            with telling(met), capture(optional=("*final_norm",)) as ends:
                 end = host.hidden(**inputs)
         except VizError as error:
             raise CheckpointError(f"{family} cannot be shown: {error}") from error
@@ -62,6 +64,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
              for part in blocks if part != "cross" for layer, block in enumerate(blocks[part])]  # fmt: skip
     host.config, host.value_width = facts, first.value.shape[-1]
     host.source_modules = _source_modules(host, events)
+    host.final_maps = _final_maps(facts, blocks, found, events, ends)
     host.config = replace(
         facts,
         **_facts_of_pass(host, inputs, events, calls, found),
@@ -182,16 +185,29 @@ def _install_block(
         install(f"{name}.{local}", event, block)
     if layer == 0:
         install(f"{facts.stack_name(part)}embed", own[0], block)
-    norms = {"attn": ("norm1", "resid_pre"), "cross": ("norm_cross", "resid_self")}
+    norms, made = {"attn": ("norm1", "resid_pre"), "cross": ("norm_cross", "resid_self")}, {}
     for (at, call), kind in zip(inside, names, strict=True):
         read = next((found.sites[site].tensor for site in norms[kind] if site in found.sites), None)
         if found.norm_place == "post":
             read = found.sites[norms[kind][1]].tensor if norms[kind][1] in found.sites else None
         attention = f"{name}.{kind}"
-        host.equations[attention] = find_projections.install(
+        host.equations[attention], made[kind] = find_projections.install(
             attention, own[:at], call, read, thetas, host.angles_switch_at
         )
+    host.block_maps[name] = find_maps.of_block(found, own, made)
     return found
+
+
+def _final_maps(
+    facts: HubConfig, blocks, found: list[BlockSites], events: list[Event], ends: dict[str, Tensor]
+) -> dict:
+    """What stands behind the last block of each stack, by its part."""
+    maps, last = {}, -1
+    for part in (part for part in blocks if part != "cross"):
+        last += len(blocks[part])
+        stream, end = found[last].sites["resid_post"].tensor, ends[f"{facts.stack_name(part)}final_norm"]
+        maps[part] = find_maps.final(events, stream, end)
+    return maps
 
 
 def _span(events: list[Event], block: nn.Module) -> tuple[int, int]:
@@ -263,6 +279,7 @@ def _facts_of_embedding(
     norm = next((event for event in before if event.is_norm and torch.equal(event.tensor, entering)), None)
     if norm is not None:
         entering = next(event.tensor for event in events if event.kind == "in" and event.module is norm.module)
+    host.embedding_maps = () if norm is None else (Norm(norm.module),)
     rows = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)
     tables = [event for event in before if isinstance(event.module, nn.Embedding) and event not in positions]
     others = [event for event in tables if event.module.weight is not tokens.weight]

@@ -264,9 +264,9 @@ class Trace:
     def logit_terms(self, token: int, position: int = -1, than: int | str | None = None) -> LogitTerms:
         """A token's logit at a position as the sum of what each component of the final stream adds to it.
 
-        than: another token, or "mean" for the mean over all tokens, whose logit is taken away. A linear reading with the
-        final norm frozen, not a cause. Raises VizError for a token or position that is not there, and for a model whose
-        logits cannot be taken apart.
+        than: another token, or "mean" for the mean over all tokens, whose logit is taken away. A linear reading with
+        the final norm frozen, not a cause. Raises VizError for a token or position that is not there, and for a model
+        whose logits cannot be taken apart.
         """
         position = self._logits_position(position) % self.length
         token = self._place("token", token, self.config.vocab_size)
@@ -276,8 +276,10 @@ class Trace:
 
     @torch.inference_mode()
     def lens(self, layer: int, position: int = -1) -> Tensor:
-        """Logits (V,) that the stream behind a layer would give, through the model's own final norm and unembedding (the
-        logit lens); those of the last layer are the output. Raises VizError as `logit_terms`."""
+        """Logits (V,) that the stream behind a layer would give, through the model's own final norm and unembedding.
+
+        This is the logit lens; those of the last layer are the output. Raises VizError as `logit_terms`.
+        """
         position, layers = self._logits_position(position), self.config.layers_of(self.config.self_part)
         return lens(self, self._place("layer", layer, layers), position)
 

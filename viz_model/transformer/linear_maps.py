@@ -123,10 +123,11 @@ class Rearranged:
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """Of one attention. read: from the stream to what queries are made of (keys and values too, but for cross-attention,
-    where they are made of the encoder output). query, key: from that to (heads,n,D), before they are turned by their
-    position. output: from heads side by side (n,H·D) to what is added to the stream. after: from the sum to the
-    stream. What is None is no such map.
+    """Of one attention.
+
+    read: from the stream to what queries are made of; keys, too, but for cross-attention, where they are made of the
+    encoder output. query, key: from that to (heads,n,D), before they are turned by their position. output: from heads
+    side by side (n,H·D) to what is added to the stream. after: from the sum to the stream. None: it is no such map.
     """
 
     read: Maps = ()
