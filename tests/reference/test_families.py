@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import viz_model as vm
 from tests.reference.families import BERT, CONTEXT, FAMILIES, GPT2, LLAMA, TOKENS, compare, library_model, save_small
+from viz_model.attribution.components import components
 from viz_model.heads.cell_arithmetic import cell_arithmetic
 from viz_ui.parts.written_arithmetic import lines
 
@@ -324,3 +325,43 @@ def test_contexts_and_facts(ours):
     assert [ours(name).config.n_kv_heads for name in ("Falcon", "Falcon, grouped", "GPT-BigCode")] == [1, 3, 1]
     assert ours("Cohere").config.rotary_pairs == "neighbours"
     assert ours("Llama").config.rotary_pairs == "halves"
+
+
+OF_THEIR_OWN = {"DeepSeek-V3"}  # queries and keys of a low-rank product with a norm in its middle
+NO_PRODUCT = {
+    "OPT",
+    "Gemma 2",
+    "BERT",
+    "DistilBERT",
+    "RoBERTa",
+    "ELECTRA",
+    "ModernBERT",
+    "ALBERT",
+    "MPNet",
+}  # logits are something else
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours):
+    """Or they are refused by the name of the family."""
+    whole = ours(name).trace(SOURCE if name in PAIRS else IDS)
+    for trace in (whole.of(part) for part in whole.config.parts):
+        for layer in range(trace.n_layers):
+            if trace.part != "cross":
+                stream, found = trace[trace.site("resid_pre", layer)], components(trace, range(trace.length), layer)
+                assert (found.stream - stream).abs().max() <= 1e-5 * stream.abs().max()
+            for head in range(trace.config.n_heads):
+                if name in OF_THEIR_OWN:
+                    with pytest.raises(vm.VizError, match=whole.config.family):
+                        trace.score_terms(layer, head, trace.length - 1, 2)
+                    continue
+                found = trace.score_terms(layer, head, trace.length - 1, 2)
+                assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
+    token = int(whole.logits.argmax())
+    if name in NO_PRODUCT:
+        with pytest.raises(vm.VizError, match=whole.config.family):
+            whole.logit_terms(token)
+        return
+    found = whole.logit_terms(token, than="mean")
+    assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
+    agree(whole.lens(whole.config.n_layers - 1), whole.logits)
