@@ -52,14 +52,14 @@ def _begin(shapes: Shapes) -> None:
 def _state_words(measuring: Measuring | None, shapes: Shapes) -> str:
     if measuring is None:
         return (
-            f"This runs {_shape_words(shapes)} on this machine. T starts at 64 and doubles, until half a minute has "
-            "passed or 1 GB of memory is used. You can stop it at any time."
+            f"This runs {_shape_words(shapes)}, on this machine. T starts at 64 and doubles, until half a minute has "
+            "passed or 1 GB of memory is used. You can stop the measurement at any time."
         )
     if measuring.is_under_way:
         done = f": {measuring.progress.words}" if measuring.has_begun else ""
         return f"Measuring {_shape_words(measuring.shapes)}{done}"
     ended = "Stopped. " if measuring.was_stopped else ""
-    other = "" if measuring.shapes == shapes else " The model or the mask has changed since: measure again."
+    other = "" if measuring.shapes == shapes else " The model or the mask has changed since then. Measure again."
     where = measuring.machine
     here = f" on {plain(where.processor)}, {where.threads} thread, torch {plain(where.torch)}" if where else ""
     return f"{ended}Measured for {_shape_words(measuring.shapes)}{here}.{other}"
@@ -69,7 +69,7 @@ def _shape_words(shapes: Shapes) -> str:
     groups = "" if shapes.groups == shapes.heads else f" (G = {shapes.groups})"
     attention = "causal attention" if shapes.causal else "attention without a mask"
     heads = "head" if shapes.heads == 1 else "heads"
-    return f"one layer of {attention} with H = {shapes.heads} {heads}{groups} of D = {shapes.width} in float32"
+    return f"one layer of {attention}, with H = {shapes.heads} {heads}{groups} of D = {shapes.width}, in float32"
 
 
 def _draw_curves(timings: list[Timing], length: int) -> None:
@@ -107,8 +107,8 @@ def _comparison_words(timings: list[Timing]) -> str:
     )
     if farthest is not last:
         words += (
-            f" Only the fused function went on to T = {farthest.length:,}, with "
-            f"{milliseconds(farthest.fused.seconds)} and {size_words(farthest.fused.nbytes)}. There the two full "
-            "matrices of H·T² numbers would not fit."
+            f" Only the fused function went on to T = {farthest.length:,}, where it takes "
+            f"{milliseconds(farthest.fused.seconds)} and {size_words(farthest.fused.nbytes)}. At this T, the two full "
+            "matrices, each with H·T² numbers, would take too much memory or time."
         )
     return words

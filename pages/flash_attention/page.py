@@ -46,9 +46,9 @@ SOURCES = (
     "scaled_dot_product_attention of torch, which chooses its own tiles. A time is the fastest of up to nine calls. "
     "Memory is the peak memory of torch, including the result. “Bytes moved” adds up the bytes of every load and "
     "every store, repeated ones included. Papers: Milakov and Gimelshein 2018, Algorithm 3 (online softmax); Dao et "
-    "al. 2022, “FlashAttention”, Algorithms 0 and 1, Theorem 2 (how fast the bytes grow: like T·D + T² for full "
-    "matrices, like T²·D² / fast memory for tiles); Dao 2023, “FlashAttention-2”, Algorithm 1 and §3.1 (queries "
-    "outside, one division, skipped tiles)."
+    "al. 2022, “FlashAttention”, Algorithms 0 and 1, Theorem 2 (with full matrices the bytes grow like "
+    "T·D + T²; with tiles they grow like T²·D² divided by the size of the fast memory); Dao 2023, “FlashAttention-2”, "
+    "Algorithm 1 and §3.1 (queries outside, one division, skipped tiles)."
 )
 
 
@@ -95,9 +95,10 @@ def choose_tiling(trace: vm.Trace) -> Tiling:
             default=traffic.QUERIES_OUTSIDE,
             required=True,
             key="loops",
-            help="- **queries outside**: m, l and O of a query stay in fast memory until the query is done. "
-            "This is the order of FlashAttention-2.\n- **keys outside**: K and V are read once, and m, l and O go to "
-            "slow memory and back. This is the order of the first FlashAttention.",
+            help="- **queries outside**: the outer loop goes over the queries, the inner loop over the keys. So m, l "
+            "and O of a query stay in fast memory until the query is done. This is the order of FlashAttention-2.\n"
+            "- **keys outside**: the outer loop goes over the keys, the inner loop over the queries. So K and V are "
+            "read once, and m, l and O go to slow memory and back. This is the order of the first FlashAttention.",
         )
     held("tile", Whole(0, MOST_TILES - 1))
     return Tiling(rows, columns, order)
@@ -114,8 +115,8 @@ def tile_side(noun: str, label: str, name: str, length: int) -> int:
         value=None,
         key=name,
         placeholder=f"{usual}",
-        help=f"If the box is empty, a tile has {counted(usual, noun)}. This default is chosen so that each side has "
-        "no more than eight tiles.",
+        help=f"If the box is empty, a tile has {counted(usual, noun)}. With this default, the matrix is cut into at "
+        "most eight tiles in each direction.",
         width=190,
     )
     return side or usual
@@ -163,10 +164,10 @@ def draw_traffic(view: View, tiling: Tiling, *, stepped: bool) -> None:
                 st.markdown(counts_table(view, run))
                 st.markdown(counts_words(view, run, tiling))
         with st.container(key="flash_side_curves"):
-            draw_curves(view, tiling)
+            draw_curves(view)
 
 
-def draw_curves(view: View, tiling: Tiling) -> None:
+def draw_curves(view: View) -> None:
     """Bytes over T for a fast memory of the reader's."""
     kilobytes = linked(
         st.number_input,
@@ -175,13 +176,13 @@ def draw_curves(view: View, tiling: Tiling) -> None:
         MOST_KILOBYTES,
         A100_KILOBYTES,
         key="fast_memory",
-        help="192 KB is the fast memory of one processor of an A100 (Dao et al. 2022, §2.1).",
+        help="Each processor of an A100 GPU has 192 KB of fast memory (Dao et al. 2022, §2.1).",
         width=250,
     )
     fast_numbers, (length, _, width, _) = 1024 * kilobytes // NUMBER_BYTES, sizes(view)
     lengths = np.unique(np.geomspace(min(16, length), 2**16, 60).round().astype(int))
     try:
-        rows, columns = traffic.tile_sizes(fast_numbers, width, tiling.order)
+        rows, columns = traffic.tile_sizes(fast_numbers, width, traffic.QUERIES_OUTSIDE)
         curves = traffic_curves(width, 1024 * kilobytes, lengths)
     except vm.VizError as error:
         st.info(str(error), icon=":material/memory:")
@@ -189,9 +190,9 @@ def draw_curves(view: View, tiling: Tiling) -> None:
     figure = growth_figure(lengths, curves, length=length, unit="bytes moved, one head")
     st.plotly_chart(figure, key="traffic", config={"displaylogo": False})
     st.caption(
-        f"The curves hold for T = S and D = {width}, without skipped tiles. The fast memory holds N = {fast_numbers:,} "
-        "numbers. Along the side that the outer loop runs over, a tile is ⌈N/4D⌉ long; along the other side it is "
-        f"min(⌈N/4D⌉, D) long. With “{tiling.order}”, a tile has {rows:,} × {columns:,} cells."
+        f"The curves are for T = S and D = {width}, and no tile is skipped. The fast memory holds N = {fast_numbers:,} "
+        f"numbers. With “{traffic.QUERIES_OUTSIDE}”, a tile has ⌈N/4D⌉ = {rows:,} rows and min(⌈N/4D⌉, D) = "
+        f"{columns:,} columns. With “{traffic.KEYS_OUTSIDE}”, a tile has {columns:,} rows and {rows:,} columns."
     )
 
 

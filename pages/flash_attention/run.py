@@ -100,7 +100,7 @@ def agreement_words(found: Agreement) -> str:
         f"**The same result.** In A·V, the tiled and the full-matrix method differ by at most "
         f"**{number(found.difference, 2)}**. Compared with a computation in 64 bits, the tiled method is off by "
         f"{number(found.tiled_error, 2)} and the full-matrix method by {number(found.written_out_error, 2)}. Both "
-        "compute the same formula exactly, apart from rounding to 32 bits."
+        "compute the same formula; only the rounding to 32 bits differs."
     )
 
 
@@ -110,7 +110,7 @@ def counts_table(view: View, run: TiledRun) -> str:
     cells, written = queries * keys, traffic.written_out(queries, keys, *widths)
     rows = (
         ("bytes read from slow memory", NUMBER_BYTES * written.read, NUMBER_BYTES * run.traffic.read),
-        ("bytes written to it", NUMBER_BYTES * written.written, NUMBER_BYTES * run.traffic.written),
+        ("bytes written to slow memory", NUMBER_BYTES * written.written, NUMBER_BYTES * run.traffic.written),
         ("**bytes moved**", NUMBER_BYTES * written.total, NUMBER_BYTES * run.traffic.total),
         ("bytes of QKᵀ and A kept in slow memory", 2 * NUMBER_BYTES * cells, 0),
         ("FLOPs of QKᵀ and A·V", traffic.matrix_flops(cells, *widths), traffic.matrix_flops(run.cells, *widths)),
@@ -127,23 +127,29 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
     flops = f"{traffic.matrix_flops(queries * keys, *widths):,}"
     if run.skipped:
         count = len(run.skipped) + len(run.tiles)
-        have, are = ("has", "is") if len(run.skipped) == 1 else ("have", "are")
+        have, them = ("has", "this tile") if len(run.skipped) == 1 else ("have", "these tiles")
         words = (
-            f"**The arithmetic stays the same**: if no tile were skipped, both would take 4·T·S·D = {flops} FLOPs. "
-            f"Here {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells and {are} skipped, which "
-            f"leaves {traffic.matrix_flops(run.cells, *widths):,}. "
+            f"**Tiles do not change the arithmetic of a cell**: over all cells, each method takes 4·T·S·D = {flops} "
+            f"FLOPs. Here {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells. The tiled method "
+            f"skips {them} and takes only {traffic.matrix_flops(run.cells, *widths):,} FLOPs. "
         )
     else:
-        words = f"**The arithmetic stays the same**: both take 4·T·S·D = {flops} FLOPs. "
-    moved = run.traffic.total / traffic.written_out(queries, keys, *widths).total
-    words += f"**The traffic changes**: the tiled method moves {moved:.0%} of the bytes of the full-matrix method. "
-    if moved > 1:
-        words += "Such small tiles save nothing. "
+        words = f"**Tiles do not change the arithmetic**: each method takes 4·T·S·D = {flops} FLOPs. "
+    tiled, full = (each.total for each in (run.traffic, traffic.written_out(queries, keys, *widths)))
+    words += (
+        f"**Tiles change the traffic**: the tiled method moves {NUMBER_BYTES * tiled:,} bytes instead of "
+        f"{NUMBER_BYTES * full:,}. "
+    )
+    if tiled > full:
+        words += "Tiles as small as these save nothing. "
     if tiling.order == traffic.QUERIES_OUTSIDE:
         rows = every(tiling.rows, "query", "queries")
-        return words + f"K and V are read once for every {rows}, so tiles with more rows move less."
+        return words + f"K and V are read once for every {rows}, so with more rows in a tile, fewer bytes are moved."
     columns = every(tiling.columns, "key")
-    return words + f"Q, O, m and l move once for every {columns}, so tiles with more columns move less."
+    return (
+        words
+        + f"Q, O, m and l are moved once for every {columns}, so with more columns in a tile, fewer bytes are moved."
+    )
 
 
 def every(count: int, noun: str, nouns: str = "") -> str:

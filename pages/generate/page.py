@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from pages.generate.costs_figure import cost_figure
-from pages.generate.run import Branches, Run, cache_formula, read_branches, write_branches
+from pages.generate.run import Branches, Run, read_branches, write_branches
 from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import generation
 from viz_ui.frame.address import choose, end_run, held, hold, linked
@@ -37,8 +37,8 @@ def draw() -> None:
     st.title("Generate")
     if view.model.config.layout == "encoder-only":
         st.info(
-            f"{view.model.name} reads a text in both directions, so it predicts no next token. Choose a model with a "
-            "decoder in the sidebar."
+            f"{view.model.name} reads a text in both directions, so it predicts no next token. In the sidebar, choose "
+            "a model with a decoder."
         )
         return
     warning = st.empty()  # filled when the steps are there
@@ -66,8 +66,9 @@ def draw() -> None:
     if differing := [step for step in run.steps if step.differs]:
         warning.warning(
             f"**With the cache this model writes something else than without it.** At step {differing[0].number} the "
-            f"logits differ by {number(differing[0].largest_difference, 2)}, and rounding does not explain that. Trust "
-            "the logits without the cache: what this model computes for a token depends on the tokens after it.",
+            f"logits differ by {number(differing[0].largest_difference, 2)}, and rounding cannot explain that. Trust "
+            "the logits without the cache: in this model, the numbers of a token depend on the tokens after it, so "
+            "they cannot be kept.",
             icon=":material/warning:",
         )
     if run.steps:
@@ -243,11 +244,11 @@ def draw_costs(run: Run, choices: Choices) -> None:
     st.plotly_chart(figure, key="costs", config={"displayModeBar": False})
     st.caption(
         "For comparison, each step also runs without the cache, on all tokens again. The times are measured as you "
-        "watch. “Cache bytes” shows how many of the reserved bytes are in use. “Logits differ by” is the largest "
-        "difference between the logits with and without the cache. FLOPs are counted by formula: two for each "
-        "multiply-add of the matrix products. “By formula” is the calculated size of the cache, "
-        f"{cache_formula(steps[0])} bytes: K and V, L layers, G key/value heads, D numbers per head with 4 bytes "
-        f"each, {'T + S tokens of target and source' if steps[0].source else 'S tokens'}."
+        "watch. Memory for the cache is reserved before the first step; “cache bytes” shows how much of it is in use. "
+        "“By formula” is the calculated size of the cache: 2 (K and V) · L layers · G key/value heads · D numbers of a "
+        f"head · {'(T + S) tokens of target and source' if steps[0].source else 'S tokens'} · 4 bytes. “Logits differ "
+        "by” is the largest difference between the logits with and without the cache. FLOPs are counted by formula: "
+        "each multiplication and each addition in the matrix products is one FLOP."
     )
 
 

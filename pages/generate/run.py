@@ -164,11 +164,6 @@ def step_numbers(step: vm.Step) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def cache_formula(step: vm.Step) -> str:
-    """The formula for the bytes of the cache: of S tokens, or of T tokens of the target and S of the source."""
-    return "2·L·G·D·(T + S)·4" if step.source else "2·L·G·D·S·4"
-
-
 def short(flops: int) -> str:
     """With M for millions or G for thousands of millions."""
     return f"{number(flops / 1e9, 3)} G" if flops >= 1e9 else f"{number(flops / 1e6, 3)} M"

@@ -35,7 +35,7 @@ DRAWN = {
         HeadQuantity(RAW, "the product of each query with each key", "scores", "diverging", masked=False),
         HeadQuantity(SCORES, "the raw scores, scaled", "scores", "diverging", masked=False),
         HeadQuantity(MASKED, "what goes into softmax; masked cells are −∞", "scores", "diverging", masked=True),
-        HeadQuantity(WEIGHTS, "the softmax of each row", "weights", "sequential", masked=True),
+        HeadQuantity(WEIGHTS, "the softmax of each row of “scores + mask”", "weights", "sequential", masked=True),
         HeadQuantity(
             CARRIED,
             "weight × length of the value vector, ‖a·v‖: how much the token of the key contributes",

@@ -17,6 +17,7 @@ from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted
+from viz_ui.look.thumbnails import pooling_words
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 from viz_ui.parts.written_arithmetic import draw_arithmetic
@@ -31,7 +32,7 @@ MEASURED = {
         "previous_random": "on repeated random tokens",
     },
     "mean weight on the next token": {"next_text": "on text not used in training"},
-    "mean weight on the token that followed an earlier copy of the query's token": {
+    "mean weight on the token right after an earlier copy of the query's token": {
         "induction": "on repeated random tokens",
         "induction_text": "on repeated text that was not used in training",
     },
@@ -63,8 +64,8 @@ COLUMNS = {
 def draw() -> None:
     st.title("Heads")
     st.markdown(
-        "**Which tokens does each head read?** A row of a matrix is a query, the token that reads. A column is a key, "
-        "a token that it may read. Click a head in the grid, then click a cell to see its arithmetic below.",
+        "**Which tokens does each head read?** A row of a matrix is a query, a token that reads. A column is a key, a "
+        "token that is read. Click a head in the grid, then click a cell to see its arithmetic below.",
         help=explained("attention weight", "score", "softmax", "value"),
     )
     draw_heads(*draw_switches())
@@ -132,16 +133,14 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Sh
         key="head_grid",
         on_pick=pick_head,
     )
-    rows, columns = small.shape[-2:]
     config = view.trace.config
     scale = "All thumbnails share one scale, 0 to 1." if full else "Each thumbnail has a scale of its own."
-    is_pooled = max(len(shown.queries), len(shown.keys)) > max(rows, columns)
-    pooled = f" They are {rows} × {columns} pixels, and each pixel shows the largest of its cells." if is_pooled else ""
+    pooled = pooling_words((len(shown.queries), len(shown.keys)), small.shape[-2:])
     shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
     if key_heads(view):
-        shared = f" {config.n_heads} heads share {counted(config.n_kv_heads, 'key/value head')}."
+        shared = f"The {config.n_heads} heads of a layer share {counted(config.n_kv_heads, 'key/value head')}."
         terms.append("grouped heads")
-    st.caption(f"{scale}{pooled}{shared}", help=explained(*terms) or None)
+    st.caption(" ".join(filter(None, (scale, pooled, shared))), help=explained(*terms) or None)
 
 
 def key_heads(view: View) -> list[int] | None:

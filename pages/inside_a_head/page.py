@@ -18,10 +18,10 @@ from viz_ui.parts.written_arithmetic import draw_arithmetic
 def draw() -> None:
     view = current_view()
     st.title("Inside a head")
-    two_texts = " Q is computed from the target, K and V from the source." if view.part == "cross" else ""
+    two_texts = " Q is computed from the target; K and V are computed from the source." if view.part == "cross" else ""
     st.markdown(
-        f"**How does a head turn vectors into weights?** Below is every step of {view.where}. The row of query "
-        f"{view.query} is framed in each of them. Click any cell to follow another query.{two_texts}",
+        f"**How does a head turn vectors into weights?** Below is every step of {view.where}. In each step, the row of "
+        f"query {view.query} is framed. Click any cell to follow another query.{two_texts}",
         help=explained("value", "score", "softmax", "attention weight"),
     )
     st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
@@ -166,13 +166,13 @@ def draw_sources(view: View) -> None:
         words.append("A sink takes part in each softmax, so the weights of a row add up to less than 1.")
         terms.append("attention sink")
     if trace.config.position == "rotary":
-        words.append("R rotates queries and keys by an angle that depends on their position.")
+        words.append("R rotates each query and key by angles that depend on its position.")
         sources.append("Su et al. 2021, “RoFormer”, §3.2.2")
         terms.append("RoPE")
     if trace.config.n_kv_heads < trace.config.n_heads:
         group = trace.config.kv_head(view.head)
         sharing = [head for head in range(trace.config.n_heads) if trace.config.kv_head(head) == group]
-        words.append(f"K and V come from key/value head {group}, which heads {sharing[0]} to {sharing[-1]} share.")
+        words.append(f"Heads {sharing[0]} to {sharing[-1]} share key/value head {group}, which gives K and V.")
         terms.append("grouped heads")
     st.caption(f"{' '.join(words)} {'; '.join(sources)}.", help=explained(*terms) or None)
 

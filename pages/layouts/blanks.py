@@ -34,8 +34,8 @@ def draw_blank() -> None:
     st.caption(
         "Both models split text into the same tokens and were trained on the same text, so their guesses can be "
         "compared. "
-        f"In training, {gpt.model.name} guessed every token and {bert.model.name} 15 % of them. For {bert.model.name} "
-        "the mask token stands in place of the hidden one (Devlin et al. 2019, “BERT”, §3.1)."
+        f"In training, {gpt.model.name} guessed every token, and {bert.model.name} guessed 15 % of the tokens. "
+        f"{bert.model.name} reads a mask token in place of the hidden token (Devlin et al. 2019, “BERT”, §3.1)."
     )
 
 
@@ -59,8 +59,9 @@ def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
     )
     if found.probability[0] < found.probability[1]:
         st.markdown(
-            f"Here {gpt.model.name} gives it more, though it sees less: so small a model is often wrong about a single "
-            f"word. Over the held-out text {bert.model.name} is ahead at most words."
+            f"Here {gpt.model.name} gives the hidden token more probability, although {gpt.model.name} sees fewer "
+            f"tokens. Such small models are often wrong about a single word. On text not used in training, "
+            f"{bert.model.name} gives most hidden words more probability than {gpt.model.name} does."
         )
     pieces = bert.model.token_bytes(found.ids)
     figure = guess_figure(
@@ -74,7 +75,10 @@ def _draw_guesses(bert: Example, gpt: Example, position: int) -> None:
 
 def _words(bert: Example, gpt: Example, found: Guesses) -> list[str]:
     pairs = zip((bert, gpt), found.probability, found.place, strict=True)
-    return [f"{one.model.name} gives it **{number(100 * share, 3)} %** (rank {place:,})" for one, share, place in pairs]
+    return [
+        f"{one.model.name} gives it a probability of **{number(100 * share, 3)} %** (rank {place:,})"
+        for one, share, place in pairs
+    ]
 
 
 def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
@@ -110,7 +114,7 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
     figure.add_vline(x=position - first, line={"width": 1.5, "dash": "dot", "color": colours[0]})
     st.plotly_chart(figure, key="every_blank", theme=None, config={"displayModeBar": False})
     if len(places) < length:
-        st.caption(f"These are the {len(places)} tokens around the hidden one, of {length:,}.")
+        st.caption(f"The chart shows {len(places)} of the {length:,} tokens: those around the hidden token.")
 
 
 def _every_bits(bert: Example, ids: tuple[int, ...], places: range) -> np.ndarray:

@@ -35,7 +35,7 @@ def draw_cross_attention() -> None:
         with st.container(key="cross_side"):
             _draw_head(one, trace, layer, head)
     st.caption(
-        "The queries come from the decoder, the keys and values from the encoder output (Vaswani et al. 2017, "
+        "The queries come from the decoder; the keys and values come from the encoder output (Vaswani et al. 2017, "
         "§3.2.3). Such weights show which part of one text corresponds to which part of the other (Bahdanau et al. "
         "2015, “Neural Machine Translation by Jointly Learning to Align and Translate”, §5.2.1)."
     )
@@ -53,7 +53,8 @@ def _draw_texts() -> None:
         on_click=lambda: _take(examples[st.session_state.source_example]),
         icon=":material/list:",
     )
-    st.button("Another date", on_click=_take_held_out, icon=":material/casino:", help="It was not used in training.")
+    words = "This takes, by chance, a date that was not used in training."
+    st.button("Another date", on_click=_take_held_out, icon=":material/casino:", help=words)
 
 
 def _take(text: str) -> None:
@@ -95,9 +96,9 @@ def _draw_heads(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
     )
     st.caption(
         "Colours go from weight 0 to weight 1. “year 0.38” under a head means: while the model writes the year, this "
-        "head puts a mean weight of 0.38 on the characters of the year in the source. It was measured on dates not "
-        "used in training. Change US to UK in a date such as 5/3/24 (US), and see what each digit reads. In the large "
-        "matrix, the row “0 → 2” is the query at position 0, which writes 2."
+        "head puts a mean weight of 0.38 on the characters of the year in the source. This mean was measured on "
+        "dates not used in training. Change US to UK in a date such as 5/3/24 (US), and see what each digit reads. In "
+        "the large matrix, the row “0 → 2” is the query at position 0, which writes 2."
     )
 
 

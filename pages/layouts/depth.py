@@ -50,17 +50,18 @@ def draw_norms() -> None:
             st.plotly_chart(figure, key=f"depth_{n}", theme=None, config={"displayModeBar": False})
             first, *_, last = (np.mean(values) for values in lengths.values())
             words = (
-                f"Mean length: **{number(first, 3)}** after the embedding, **{number(last, 3)}** after the last layer."
+                f"The mean length is **{number(first, 3)}** after the embedding and **{number(last, 3)}** after the "
+                "last layer."
             )
             if trace.part == "self" and trace.length > 1:
-                words += f" Mean surprise: **{number(next_token_bits(trace).mean().item(), 3)} bits** per token."
+                words += f" The mean surprise is **{number(next_token_bits(trace).mean().item(), 3)} bits** per token."
             st.markdown(words)
     st.caption(
         "Each thin line is a token, and the thick line is the mean of all tokens. Length is ‖x‖ = √Σx² over the C "
-        "numbers of the residual stream. Surprise is −log₂ p of each token of the prompt after the first. Xiong et "
-        "al. 2020, “On Layer Normalization in the Transformer Architecture”, §3; post-norm: Vaswani et al. 2017, §3.1. "
-        f"{gpt.model.name} was not trained with its norms moved, so this shows what the place of the norms does to the "
-        "lengths, and not how well a post-norm model can predict.",
+        "numbers of the residual stream. Surprise is −log₂ p of a token; the mean is over all tokens of the prompt "
+        f"except the first. {gpt.model.name} was not trained with its norms moved. So this shows how the place of the "
+        "norms changes the lengths; it does not show how well a post-norm model can predict. Pre-norm: Xiong et al. "
+        "2020, “On Layer Normalization in the Transformer Architecture”, §3. Post-norm: Vaswani et al. 2017, §3.1.",
         help=explained("embedding", "surprise", "bit"),
     )
 

@@ -18,10 +18,12 @@ SECTIONS = {SIDE_BY_SIDE: draw_side_by_side, NORMS: draw_norms, CROSS: draw_cros
 
 SENTENCES = {
     SIDE_BY_SIDE: "**How do the three kinds of Transformer differ?** Click a box to see its tensor below.",
-    NORMS: "**What changes when the norms are moved?** Only post-norm scales the residual stream itself.",
+    NORMS: "**What changes when the norms are moved?** A norm before attention or feed-forward (pre-norm) does not "
+    "scale the residual stream itself; a norm after them (post-norm) does.",
     CROSS: "**Which letters does the decoder read when it writes a digit?** "
     r"$A = \mathrm{softmax}(Q_{\mathrm{target}} K_{\mathrm{source}}^{\top}/\sqrt{D})$.",
-    BLANK: "**Which model guesses a hidden token better, and which tokens can it see?** Click a token to hide it.",
+    BLANK: "**Which model guesses a hidden token better, and which tokens can each model see?** "
+    "Click a token to hide it.",
 }
 
 TERMS = {

@@ -71,11 +71,12 @@ def draw_side_by_side() -> None:
     with diagram:
         st.caption(
             "The grey line is the residual stream. N is a norm. At each “+”, the result of a box is added to the "
-            "stream. Each small picture shows the weights averaged over the heads; its brightest colour is its own "
-            f"largest weight. Masked cells are hatched. Parameters: {', '.join(sizes)}.",
-            help="A tensor is an array of numbers with one or more axes. Each position has a vector. A learned one "
-            "was found in training; a sinusoidal one consists of sines and cosines of the position. "
-            "“blocks.0” in the name of a tensor is layer 0.\n\n" + explained("residual stream", "norm", "feed-forward"),
+            "stream. Each small picture shows the mean weights of all heads; the largest of these weights has the "
+            f"brightest colour. Masked cells are hatched. Parameters: {', '.join(sizes)}.",
+            help="A tensor is an array of numbers with one or more axes. Each position has a vector. If "
+            "positions are learned, training found these vectors; if positions are sinusoidal, the vectors are sines "
+            "and cosines of the position. “blocks.0” in the name of a tensor is layer 0.\n\n"
+            + explained("residual stream", "norm", "feed-forward"),
         )
     draw_opened(examples[name], site, heading)
 
@@ -186,8 +187,8 @@ def draw_opened(one: Example, site: str, row) -> None:
     )
     found = statistics([tensor])
     st.caption(
-        f"The tensor has {found.count:,} numbers. Their mean is {number(found.mean)} and their standard deviation "
-        f"{number(found.std)}; they lie between {number(found.minimum)} and {number(found.maximum)}."
+        f"The tensor has {found.count:,} numbers. Their mean is {number(found.mean)}, and their standard deviation is "
+        f"{number(found.std)}. The numbers lie between {number(found.minimum)} and {number(found.maximum)}."
     )
 
 

@@ -30,8 +30,8 @@ WIDEST = 4096  # a window or a prefix may be longer than the prompt
 EXPLAINED = {
     "causal": "Each query reads itself and the tokens before it.",
     "bidirectional": "Each query reads every token.",
-    "sliding window": "Each query reads itself and the nearest tokens. A cell that is closed in the training mask stays "
-    "closed.",
+    "sliding window": "Each query reads itself and the nearest tokens. A cell that is closed in the training mask "
+    "stays closed.",
     "prefix": "The prefix is the first n tokens, and every query reads the whole prefix. After the prefix, a query "
     "also reads itself and the tokens before it.",
     "padding": "Padding is filler that makes texts equally long. No query reads the padded positions, but the tokens "

@@ -140,7 +140,7 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
         return head + (
             f"Before position {position}, only rounding changed the vectors, by at most **{number(before.max())}** of "
             "their length. This model computes several tokens in one product. With another token in the text, it adds "
-            "the same numbers in another order."
+            "the numbers in another order."
         )
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())

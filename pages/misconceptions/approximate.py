@@ -60,9 +60,10 @@ def draw(view: View) -> None:
         selected=(view.query, None),
     )
     st.caption(
-        f"Layer {view.layer}, head {view.head}, in tiles of {min(rows, queries)} × {min(columns, keys)}, computed in "
-        "32 bits. The page FlashAttention steps through the tiles. Dao et al. 2022, “FlashAttention”, theorem 1: the "
-        "algorithm returns softmax(QKᵀ)V. Only the rounding differs, as it does for any other order of summing."
+        f"Layer {view.layer}, head {view.head} is computed in tiles of {min(rows, queries)} × {min(columns, keys)} "
+        "cells, in 32 bits. To go through the tiles one by one, open the page “FlashAttention”. Dao et al. 2022, "
+        "“FlashAttention”, theorem 1: the algorithm returns softmax(QKᵀ)V. Only the rounding differs, as it does when "
+        "the same numbers are added in another order."
     )
 
 

@@ -56,9 +56,10 @@ def draw(view: View) -> None:
     )
     draw_texts(view, traces)
     st.caption(
-        "A bar is the mean weight over the queries of a text. “After an earlier copy” counts only queries whose token "
-        "already occurred earlier in the text; a text without such a query has no bar. A pattern is named if its mean "
-        f"weight is at least {NAMED}. A text that is typed twice counts once. A pattern on one text does not show "
+        "A bar shows the mean weight that the queries of a text put on the token of a pattern. “After an earlier copy” "
+        "is the token right after an earlier copy of the query's token. Only queries with such a copy count, and a "
+        "text without one has no bar. The answer names a pattern only if its mean weight on a text is at least "
+        f"{NAMED}. A text that is typed twice counts once. A pattern on one text does not show "
         "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”. One place in a network can hold "
         "several features: Elhage et al. 2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
     )
@@ -83,7 +84,7 @@ def draw_other_head(view: View, traces: dict[str, vm.Trace]) -> None:
     if len(traces) < 2:
         return
     if st.session_state.get("no_other_head") == of:
-        st.caption("On these texts no head of this model changes from one pattern to another.")
+        st.caption("No head of this model has different patterns on these texts.")
     else:
         st.button("Show a head whose pattern changes", key="other_head", icon=":material/search:", on_click=show)
 
@@ -96,18 +97,18 @@ def answer(view: View, scores: dict[str, dict[str, float]], patterns: dict[str, 
     head = f"layer {view.layer}, head {view.head}"
     kinds = set(strongest.values())
     if kinds == {NONE}:
-        verdict = f"**None of these four:** {head} does something else on every text."
+        verdict = f"**None of these four patterns:** {head} does something else on every text."
     elif len(kinds) == 1:
         moving = MEASURES.index(next(iter(patterns.values())))
         verdict = (
-            f"**On these texts it always looks the same:** the strongest pattern of {head} is always "
+            f"**On these texts the head always does the same:** the strongest pattern of {head} is always "
             f"“{kinds.pop()}”. Try a head whose pattern changes."
         )
     else:
         named = ", ".join(f"“{words}” on text {name}" for name, words in strongest.items())
         verdict = f"**It depends on the text.** The strongest pattern of {head} is {named}."
     return (
-        f"{verdict} The mean weight of “{WORDS[MEASURES[moving]]}” ranges from "
+        f"{verdict} Over the texts, the mean weight of “{WORDS[MEASURES[moving]]}” ranges from "
         f"**{number(np.nanmin(tables[:, moving]), 2)}** to **{number(np.nanmax(tables[:, moving]), 2)}**."
     )
 

@@ -36,12 +36,13 @@ def draw(view: View) -> None:
         "The equation: Vaswani et al. 2017, eq. 1. GPT and BERT both use it: Radford et al. 2018, §3.1; Devlin et al. "
         "2019, §3."
         if all(formula.is_plain for formula in formulas)
-        else "Vaswani et al. 2017, eq. 1, has softmax(QKᵀ/√D + M); this model changes it as written."
+        else "Vaswani et al. 2017 (eq. 1) compute softmax(QKᵀ/√D + M); this model uses the equation that is written "
+        "here."
     )
     st.caption(
         f"Layer {view.layer}, head {view.head}. One function computes "
-        f"{' and '.join(plain(formula.weights) for formula in formulas)} from the captured queries and keys, and only "
-        f"the mask M is changed. Under the model's own mask it must give the captured weights. {papers}"
+        f"{' and '.join(plain(formula.weights) for formula in formulas)} from the recorded queries and keys, and only "
+        f"the mask M is changed. Under the model's own mask, the function must give the recorded weights. {papers}"
     )
 
 

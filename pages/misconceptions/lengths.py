@@ -23,12 +23,12 @@ def draw(view: View) -> None:
     st.markdown(answer(view, batch))
     draw_batch(view, batch)
     where = (
-        "The final hidden state of the decoder's start token is compared; it has read the whole source."
+        "The final hidden state of the decoder's start token is compared. The start token has read the whole source."
         if view.model.has_source
         else "The final hidden states of all real tokens are compared."
     )
     st.caption(
-        "Padding is filler that makes texts equally long. The mask hides it from every query, and positions count "
+        "Padding is filler that makes texts equally long. The mask hides padding from every query, and positions count "
         f"real tokens only. {where} Only a *batch* "
         "needs one length, because a tensor has rows of equal length. On masks: Vaswani et al. 2017, §3.2.3."
     )
@@ -40,12 +40,12 @@ def answer(view: View, batch: PaddedBatch) -> str:
     verdict = (
         "**No.** Each prompt gives the same result alone and in the batch, apart from rounding."
         if same
-        else "**It matters for this model:** in the batch the prompts give another result than alone."
+        else "**For this model it matters:** a prompt gives one result alone and another result in the batch."
     )
     return (
-        f"{verdict} The prompts have {lengths} tokens. Between the two runs (alone and in the batch), the final hidden "
-        f"states of a prompt differ by at most **{number(batch.difference, 2)}**; their numbers reach "
-        f"{number(batch.size, 3)}."
+        f"{verdict} The prompts have {lengths} tokens. Between the two runs (alone and in the batch), no number of the "
+        f"final hidden states changes by more than **{number(batch.difference, 2)}**. For comparison, the largest of "
+        f"these numbers is {number(batch.size, 3)}."
     )
 
 

@@ -26,10 +26,10 @@ def draw(view: View) -> None:
         f"For the token that follows **{last}**",
     )
     st.caption(
-        "The model reads all tokens but the last, and then the last one in one decode step. This step computes its "
-        "attention weights from its own query and the kept keys. The earlier rows of the attention matrix no longer "
-        "exist. Every prompt begins with an empty cache. What the model has learned is in its parameters. Pope et al. "
-        "2022, “Efficiently Scaling Transformer Inference”."
+        "The model first reads all tokens except the last one. It then reads the last token in one decode step. This "
+        "step computes its attention weights from its own query and the kept keys. The earlier rows of the attention "
+        "matrix no longer exist. Every prompt begins with an empty cache. What the model has learned is in its "
+        "parameters. Pope et al. 2022, “Efficiently Scaling Transformer Inference”."
     )
 
 
@@ -40,7 +40,8 @@ def answer(memory: Memory) -> str:
     return (
         f"{verdict} When the model adds one token (a decode step), the earlier attention weights are gone. Only keys "
         "and values were kept. The logits of this step differ from those of a whole pass by at most "
-        f"**{number(kept, 2)}**. With keys and values set to zero, they differ by up to **{number(forgotten, 3)}**."
+        f"**{number(kept, 2)}**. If the kept keys and values are set to zero, the logits differ by up to "
+        f"**{number(forgotten, 3)}**."
     )
 
 

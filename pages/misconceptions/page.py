@@ -38,7 +38,9 @@ CLAIMS = {
     ),
     "Approximate": Claim("FlashAttention is approximate.", approximate.draw, ("softmax",)),
     "Concept": Claim(
-        "A head is one human concept.", concept.draw, ("attention weight", "previous-token head", "induction")
+        "Each head stands for one human concept.",
+        concept.draw,
+        ("attention weight", "previous-token head", "induction"),
     ),
 }
 GUESSES = ("true", "false", "it depends")
@@ -54,7 +56,7 @@ def draw() -> None:
         guess = linked(st.segmented_control, "Your guess", GUESSES, key=f"guess_{chosen.lower().replace(' ', '_')}")
     if guess is None:
         st.info(
-            "Guess first. Then an experiment on your prompt gives the answer, and you can change it.",
+            "Guess first. Then an experiment on your prompt gives the answer. You can change the experiment.",
             icon=":material/help:",
         )
         return

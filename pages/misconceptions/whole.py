@@ -40,14 +40,14 @@ def draw(view: View) -> None:
     )
     st.caption(
         "The same model runs again with one part switched off in every layer. When attention or feed-forward is "
-        "switched off, it adds 0 to the stream. Without residuals, the stream holds only what was written last. A norm "
-        "that is switched off passes its input on unchanged. Without positions, no position vector is added, and "
-        "queries and keys are not rotated. The loss is the cross-entropy "
+        "switched off, it adds 0 to the stream. Without residuals, the stream holds only the last output of attention "
+        "or feed-forward. A norm that is switched off passes its input on unchanged. Without positions, no position "
+        "vector is added, and queries and keys are not rotated. The loss is the cross-entropy "
         f"{whole.words}, averaged over {counted(whole.tokens, 'token')}. "
         f"A uniform guess among {view.model.config.vocab_size:,} tokens costs "
-        f"ln {view.model.config.vocab_size:,} = {number(uniform, 3)} nats. The model was trained with all its parts, "
-        "so this shows that it uses them, not that it could not learn without them. Why attention alone is not "
-        "enough: Dong et al. 2021, “Attention is not all you need”, §2."
+        f"ln {view.model.config.vocab_size:,} = {number(uniform, 3)} nats. The model was trained with all its parts. "
+        "So this shows that the trained model uses them; a model trained without one of them might still learn. Why "
+        "attention alone is not enough: Dong et al. 2021, “Attention is not all you need”, §2."
     )
     for part, reason in reasons.items():
         if reason:
@@ -68,13 +68,13 @@ def answer(view: View, losses: dict[str, Loss]) -> str:
     )
     if whole > log(view.model.config.vocab_size):
         return (
-            "**This text cannot tell:** on it, even the whole model is worse than a uniform guess. Try another text. "
+            "**This text gives no answer:** here even the whole model is worse than a uniform guess. Try another text. "
             f"{found}."
         )
     cost = {name: inf if isnan(nats) else nats for name, nats in singles.items()}
     worst = max(cost, key=cost.get)
     needed = [name for name, nats in cost.items() if nats > whole + 0.01 and name != "attention"]
-    verdict = "**No.**" if needed else "**On this text it looks so:** no other part is needed."
+    verdict = "**No.**" if needed else "**On this text, yes:** no other part is needed."
     return f"{verdict} {found}. The loss grows most without **{worst}**."
 
 

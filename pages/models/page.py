@@ -266,9 +266,10 @@ def draw_compared() -> None:
     config = {"largest difference": st.column_config.NumberColumn(format="scientific")}
     st.dataframe(table, hide_index=True, key="compared_table", column_config=config, width="content")
     st.caption(
-        "For each family, a small model with random parameters runs here and in the library with its plain attention, "
-        "both in float32. The last column is the largest difference in any logit or attention weight, over several "
-        "lengths and paddings. The automatic tests make this table.",
+        "For each family of models, one small model with random parameters runs twice in float32: in this app, and in "
+        "the transformers library with the library's own attention code. The last column is the largest difference of "
+        "any logit or attention weight, over prompts of several lengths, with and without padding. The automatic tests "
+        "make this table.",
         help=explained("logit"),
     )
 

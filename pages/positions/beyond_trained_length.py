@@ -165,7 +165,8 @@ def _finding(found: LongTextLosses, trained: int) -> str:
         before, past = (losses[:, part].mean().item() for part in (slice(trained), slice(trained, None)))
         words.append(f"{name}: {number(before, 3)} → **{number(past, 3)}**")
     return (
-        f"Loss in nats per token, over the first {trained:,} positions of a text → over the later ones. "
+        f"These are mean losses in nats per token: before the arrow for the first {trained:,} positions of a text, "
+        "after the arrow for all later positions. "
         f"{' · '.join(words).capitalize()}."
     )
 
@@ -188,7 +189,7 @@ def _draw_curves(found: LongTextLosses, model: vm.Model, trained: int) -> None:
         ),
         "weights": read_weights_figure(
             {
-                f"Weight on the token before, layer {layer}, head {head}": {
+                f"Weight on the previous token, layer {layer}, head {head}": {
                     name: curve(reading.previous) for name, reading in found.readings.items()
                 },
                 f"Weight on keys at least {trained:,} tokens away, mean of all heads": {
@@ -211,9 +212,10 @@ def _what_was_read(found: LongTextLosses, model: vm.Model, asked: Asked) -> str:
     whose = "its" if found.is_held_out else "tiny-gpt’s"
     return (
         f"The model reads {asked.windows} texts of {asked.times * trained:,} tokens, from tales that were held out "
-        f"from {whose} training. Each point averages {size} positions. The losses use all texts, the attention "
-        f"weights only the first. **Restarting** cuts the same tokens into pieces of {trained:,} that start every "
-        f"{half:,} "
-        "tokens, so no position is beyond the trained length. Its ups and downs come from the text, not from "
-        "positions. The weight on the token before is shown for the head in which it is largest."
+        f"from {whose} training. Each point is the mean of {size} positions. The losses are means over all texts; "
+        "the attention weights are those of the first text. **Restarting** cuts the same tokens into overlapping "
+        f"pieces: each piece has {trained:,} tokens, and a new piece starts every {half:,} tokens. Positions count "
+        "from 0 in each piece, so no position is beyond the trained length. The curve of “restarting” goes up and down "
+        "only because some parts of the texts are harder to predict. For the weight on the previous token, one head is "
+        "shown: the head in which this weight is largest."
     )

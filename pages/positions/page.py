@@ -29,17 +29,17 @@ SECTIONS = {
 SENTENCES = {
     SHUFFLE: "**Does attention know the order of words?** Not by itself. Without positions it reads a bag of words: "
     "when the tokens are shuffled, each pair of tokens keeps its weight.",
-    TABLES: r"**How are positions added to tokens?** To each embedding, the model adds a second vector, the "
-    r"table row of the token's position: $x_m = e_{\mathrm{token}} + p_m$.",
+    TABLES: r"**How are positions added to tokens?** To each embedding, the model adds a second vector: the row of a "
+    r"table that belongs to the token's position, $x_m = e_{\mathrm{token}} + p_m$.",
     ROTATION: "**How does RoPE put positions into attention?** It rotates queries and keys: "
-    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Here i is the query's position and j the key's. $R_i$ takes "
-    r"the D numbers of a query or key in pairs, and turns pair p by the angle $i\theta_p$ (in some models, only some "
-    r"pairs turn). Only i − j counts.",
+    r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Here i is the position of the query, and j is the position of "
+    r"the key. $R_i$ takes the D numbers of a query or key in pairs, and turns pair p by the angle $i\theta_p$ (in "
+    r"some models, only some pairs turn). So only the distance i − j counts.",
     SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
     "attention.",
     PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
-    r"model was trained only on small m. For a text s times as long there are two remedies: divide the "
-    r"positions, $m/s$, or enlarge the base b of the angles, $b \cdot s^{D/(D-2)}$.",
+    r"model was trained only on small m. For a text s times as long as in training there are two remedies: use the "
+    r"position $m/s$ in place of m, or use the base $b \cdot s^{D/(D-2)}$ in place of the base b of the angles.",
 }
 
 TERMS = {
@@ -56,8 +56,8 @@ SOURCES = {
     TABLES: "Vaswani et al. 2017, §3.5: sinusoidal rows; learned rows were about as good (table 3, row E).",
     ROTATION: "Su et al. 2021, “RoFormer: Enhanced Transformer with Rotary Position Embedding”, §3.2 and eq. 34.",
     PAST: "Divided positions: Chen et al. 2023, “Extending Context Window of Large Language Models via Positional "
-    "Interpolation”, eq. 4; they trained the model further, which is not done here. Larger base: “NTK-aware” in Peng "
-    "et al. 2023, “YaRN”, §3.1.",
+    "Interpolation”, eq. 4; they then trained the model further, which is not done here. Larger base: “NTK-aware” in "
+    "Peng et al. 2023, “YaRN”, §3.1.",
 }
 
 

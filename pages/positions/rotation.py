@@ -13,7 +13,7 @@ from viz_ui.components.rotary_pairs import rotary_pairs as draw_pairs
 from viz_ui.frame.address import choose, held, linked
 from viz_ui.frame.forms import Whole
 from viz_ui.frame.view import View, current_view, traced
-from viz_ui.look.text import number, plain
+from viz_ui.look.text import counted, number, plain
 from viz_ui.parts.fitting_model import FittingPrompt, drawn
 
 FURTHEST = 100_000  # what the address may ask for; the sliders bring it into their range
@@ -35,7 +35,8 @@ def draw_rotation() -> None:
     _draw_clocks(shown, pairs, Moved(shift, apart, pair))
     st.caption(
         f"These are q and k of {plain(shown.model.name)}, layer {shown.layer}, query head {shown.head}, key head "
-        f"{shown.model.config.kv_head(shown.head)}. They are captured before the rotation, and rotated here in float64."
+        f"{shown.model.config.kv_head(shown.head)}. They were recorded before the rotation, and are rotated here in "
+        "float64."
     )
     _draw_frequencies(shown, pairs)
 
@@ -103,14 +104,18 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
         waves = pairs.wavelengths[turning]
         length = config.context_length
         new = int(new_angles(pairs.frequencies, length, length - 1, config.mask != "causal").sum())
-        seen = "" if new == len(waves) else "; the faster pairs have already passed theirs at a smaller distance"
+        others = len(waves) - new
+        seen = (
+            f" The other {counted(others, 'pair')} {'turns' if others == 1 else 'turn'} faster and went through the "
+            "full circle at smaller distances, so no angle is new for these."
+        )
         theta, name = _written_theta(pairs)
         st.markdown(
             f"{theta}. The fastest pair makes one "
             f"turn in **{number(waves.min().item(), 3)}** tokens, the slowest in "
-            f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first that never occurred in training. "
-            f"At this distance, **{new} of the {len(waves)}** pairs {'reaches' if new == 1 else 'reach'} an angle that "
-            f"is new to the model{seen}."
+            f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first distance that never occurred in "
+            f"training. At this distance, **{new} of the {len(waves)}** pairs {'reaches' if new == 1 else 'reach'} an "
+            f"angle that is new to the model.{seen if others else ''}"
         )
     theme = st.context.theme.type or "light"
     exponents = torch.arange(len(waves), dtype=torch.float64) / len(waves)

@@ -75,7 +75,7 @@ def _words(shown: FittingPrompt, name: str) -> str:
         own = "" if config.position == name else " The table is as large as the learned one."
         return (
             r"$p_{m,2i} = \sin(m/10000^{2i/C})$, $p_{m,2i+1} = \cos(m/10000^{2i/C})$."
-            f"{own} The dot product of two rows depends only on their distance."
+            f"{own} The dot product of two rows depends only on the distance between their positions."
         )
     return (
         f"{plain(shown.model.name)} learned one row for each position. No formula says that position 7 is next to "
@@ -176,5 +176,8 @@ def past_the_end(model: vm.Model) -> str:
     row = sinusoidal_table(config.context_length + 1, config.d_model)[-1]
     numbers = ", ".join(f"{value:.3f}" for value in row[:4].tolist()).replace("-", "−")
     words.append(f"Sinusoidal: the formula goes on, and row {config.context_length} begins with {numbers} …")
-    words.append("RoPE: every position has angles, but the model was not trained on larger distances (see Rotation).")
+    words.append(
+        "RoPE: every position has angles, but a model is not trained on distances beyond its trained length (see "
+        "Rotation)."
+    )
     return " ".join(words)

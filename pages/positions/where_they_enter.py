@@ -24,7 +24,7 @@ NO_ROW, ABOUT_0 = "no row", " ≈ 0"
 def draw_sites() -> None:
     """The whole section."""
     view = current_view()
-    shown = drawn(view, is_ours, "a model of this project, because only their positions can be exchanged")
+    shown = drawn(view, is_ours, "a model of this project, whose positions can be exchanged")
     config = shown.model.config
     with st.container(horizontal=True, vertical_alignment="bottom"):
         compared = linked(
@@ -39,9 +39,9 @@ def draw_sites() -> None:
         if compared == ELSEWHERE:
             by = linked(st.slider, "Moved by", 0, 2 * config.context_length, FIRST_MOVE, key="later", width=320)
         st.markdown(
-            f"{SENTENCES[compared]} The table shows the largest change at each hook site in the embedding and in layer "
-            f"{shown.layer}, and in the last token's logits. A hook site is a place where the app records a "
-            "tensor.",
+            f"{SENTENCES[compared]} The table shows the largest change at each hook site of the embedding and of layer "
+            f"{shown.layer}, and the largest change of the last token's logits. A hook site is a place where the app "
+            "records a tensor.",
             width="content",
         )
     if shown.instead:

@@ -21,7 +21,7 @@ LONGEST_ORDER = 20_000  # letters, of the places of more tokens than are drawn
 def draw_word_order() -> None:
     """The whole section."""
     view = current_view()
-    shown = drawn(view, is_ours, "a model of this project, because only their positions can be exchanged")
+    shown = drawn(view, is_ours, "a model of this project, whose positions can be exchanged")
     if shown.instead:
         st.caption(shown.instead)
     scheme, order = _choose(shown)
@@ -54,7 +54,7 @@ def _choose(shown: FittingPrompt) -> tuple[str, tuple[int, ...]]:
         )
     order = read_order(text, len(shown.ids))
     if text and order is None:
-        st.caption("The order in the link belongs to another prompt, so the seed shuffles this one.")
+        st.caption("The order in the link belongs to another prompt, so this prompt is shuffled by its seed.")
     return scheme, order or shuffled_order(len(shown.ids), seed)
 
 
@@ -87,8 +87,8 @@ def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
         words = f"{'no positions' if name == 'none' else NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
     return (
-        f"{scheme_badge(shown.model, scheme)} Largest difference in any head's weights between the typed and the new "
-        f"order, word by word: {' · '.join(found)}"
+        f"{scheme_badge(shown.model, scheme)} From the typed to the new order, the weight of a pair of tokens changes, "
+        f"in any head, by at most: {' · '.join(found)}"
     )
 
 

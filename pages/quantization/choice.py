@@ -28,11 +28,12 @@ LARGE = 20_000_000  # parameters: from here on, work on all of them takes a seco
 LARGEST_THRESHOLD = 999.0
 
 EXPLAINED = {
-    "int8": "A whole number in 8 bits. The weights are rounded to whole numbers from −127 to 127, row by row. "
-    "Products are computed in 32 bits.",
-    LLM_INT8: "Rounds the weights and their inputs, and multiplies int8 numbers. Input columns with large numbers stay "
-    "in 16 bits.",
-    NF4: "Rounds the weights to 16 levels, in groups of 64. Products are computed in 32 bits.",
+    "int8": "Rounds the weights of each row to whole numbers from −127 to 127, which take 8 bits. Products are "
+    "computed in 32 bits.",
+    LLM_INT8: "Rounds the weights, and also the inputs that they are multiplied with, to int8. Input columns with "
+    "large numbers stay in 16 bits.",
+    NF4: "Takes the weights in groups of 64, and rounds each weight to one of 16 levels. Products are computed in 32 "
+    "bits.",
 }
 
 FORMULAS = {
@@ -40,7 +41,7 @@ FORMULAS = {
     r"$\mathrm{code} = \mathrm{round}(127\, w / c)$, $\hat w = c \cdot \mathrm{code} / 127$.",
     LLM_INT8: r"The rows of W **and of the input x** become int8: $\mathrm{code} = \mathrm{round}(127\, w / c)$, "
     "where c is the largest absolute value of the row. "
-    "Columns of x stay in 16 bits if one of their numbers reaches the **threshold**.",
+    "A column of x stays in 16 bits if one of its numbers reaches the **threshold**.",
     NF4: "The weights of a **group** of 64 share one constant c, their largest |w|. Each weight becomes the nearest "
     r"of 16 levels: $\hat w = c \cdot \mathrm{level}[\mathrm{code}]$.",
 }
@@ -80,8 +81,8 @@ def draw_choices() -> tuple[str, str, float]:
             0.5,
             key="threshold",
             width=120,
-            help="An input column is an outlier if one of its numbers, at any token of the prompt, is at least this "
-            "large.",
+            help="An input column has one number for each token of the prompt. The column is an outlier if the "
+            "absolute value of one of these numbers reaches the threshold.",
         )
     return scheme, which, threshold
 
@@ -148,9 +149,14 @@ def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
     share = "one per row"
     if quantized.choice.scheme == NF4:
         plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
-        share = f"one per group of 64; {number(8 * plain_bytes / quantized.n_weights, 3)} if each c took 32 bits"
+        share = (
+            f"one per group of 64 weights; {number(8 * plain_bytes / quantized.n_weights, 3)} if each c took 32 bits"
+        )
     for_constants = f"{number(8 * constants / quantized.n_weights, 3)} for the constants c ({share})"
-    for_outliers = f"{number(8 * extra / quantized.n_weights, 3)} for a copy of the outlier columns in 16 bits"
+    for_outliers = (
+        f"{number(8 * extra / quantized.n_weights, 3)} for the weights that meet outlier columns of x and are also "
+        "kept in 16 bits"
+    )
     words = (
         f"**{quantized.n_weights:,} weights** take **{size_words(after)}** instead of {size_words(before)} "
         f"({size_words(2 * quantized.n_weights)} in float16). That is **{number(8 * after / quantized.n_weights)} bits "

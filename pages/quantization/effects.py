@@ -16,7 +16,7 @@ from viz_ui.frame.address import linked
 from viz_ui.frame.view import View, choose_head, choose_picked_cell
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.text import counted, labels, number, plain
-from viz_ui.look.thumbnails import of_all_layers, thumbnails
+from viz_ui.look.thumbnails import of_all_layers, pooling_words, thumbnails
 from viz_ui.parts.next_tokens import draw_next_tokens
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 
@@ -62,12 +62,12 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
     largest = changes.max()
     layer, head = np.unravel_index(changes.argmax(), changes.shape)
     scale = f"±{number(largest or 1, 2)}" if what == DIFFERENCE else "0 to 1"
-    pooled = f" A pixel is the largest of several cells ({small.shape[-2]}×{small.shape[-1]} pixels)."
-    st.caption(f"All thumbnails share one scale, {scale}.{pooled if small.shape[-2] == 32 else ''}")
+    pooled = pooling_words((view.trace.length, view.trace.key_length), small.shape[-2:])
+    st.caption(f"All thumbnails share one scale, {scale}. {pooled}")
     if not largest:
         st.caption("No weight of any head changes.")
         return
-    st.caption(f"The largest change is in layer {layer}, head {head}.")
+    st.caption(f"The weights change most in layer {layer}, head {head}.")
     if (layer, head) != (view.layer, view.head):
         st.button("Show this head", key="most_changed", on_click=choose_head, args=(int(layer), int(head)))
 
@@ -164,9 +164,8 @@ def draw_loss(view: View, quantized: Quantized) -> None:
     )
     perplexities = f"{number(np.exp(before.nats))} → {number(np.exp(after.nats))}"
     st.caption(
-        f"The cross-entropy {before.words}, averaged over {counted(before.tokens, 'token')}, under the model's own "
-        f"mask. "
-        f"Perplexity (e^loss): {perplexities}."
+        f"The loss is the cross-entropy {before.words}, averaged over {counted(before.tokens, 'token')}, under the "
+        f"model's own mask. The perplexity is e^loss: {perplexities}."
     )
 
 

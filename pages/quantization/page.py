@@ -61,8 +61,8 @@ def draw() -> None:
     st.markdown(f"{SENTENCES[section]}{formula}", help=f"{WEIGHT}\n\n{explained(*TERMS[section])}")
     if view.model.rounded_to:
         st.caption(
-            f"The weights of {plain(view.model.name)} come from a {view.model.rounded_to} file, so they were rounded "
-            "once before. “Before” on this page means these weights, and the errors here come on top."
+            f"The weights of {plain(view.model.name)} come from a {view.model.rounded_to} file, so they had "
+            "already been rounded. On this page, “before” means these rounded weights. The errors here come on top."
         )
     try:
         quantized = quantized_model(view, current_choice(view, scheme, which, threshold))

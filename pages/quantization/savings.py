@@ -17,12 +17,12 @@ NEW_TOKENS, MOST_NEW = 8, 32
 MAY_BREAK = "\u200b"  # a zero-width space: six columns have to fit into a narrow window
 
 MEANS = {
-    "cache": ("KV cache", "keys and values are computed once and **kept**: less arithmetic, more memory"),
+    "cache": ("KV cache", "keys and values are computed once and **kept**. This saves arithmetic and takes memory"),
     "fused": (
         f"Flash{MAY_BREAK}Attention",
-        "QKᵀ and A are **never stored whole**: less memory and traffic, the same arithmetic",
+        "QKᵀ and A are **never stored whole**. This saves memory and traffic; the arithmetic stays the same",
     ),
-    "quantized": ("quantization", "weights take **fewer bits**: less memory and traffic, **a different result**"),
+    "quantized": ("quantization", "weights take **fewer bits**. This saves memory and traffic; **the result changes**"),
 }
 
 
@@ -44,24 +44,24 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     task = f"read {cut}this {'source' if view.model.has_source else 'prompt'} ({counted(len(ids), 'token')})"
     if view.model.config.layout != "encoder-only":
         task += (
-            f" and write {counted(rows[0].passes, 'token')}, always the likeliest. Every column is given the "
-            "same tokens; “same choice” counts the steps at which its method would have chosen the same token as "
+            f", then write {counted(rows[0].passes, 'token')}, each the likeliest. The methods of all columns read the "
+            "same tokens. “Same choice” counts the steps at which a column would choose the same token as the column "
             "“none of them”"
         )
     what = "logits" if view.model.config.has_unembedding else "final hidden states"
-    logits = f"{what} at every {'position' if view.model.config.layout == 'encoder-only' else 'new token'}"
+    places = "positions" if view.model.config.layout == "encoder-only" else "new tokens"
     st.caption(
-        f"**Task:** {task}. **Memory:** all weights as stored, the full cache, and QKᵀ and A of one layer at their "
-        "largest; other activations are left out. **Traffic:** a GPU has a large slow memory and a small fast one, and "
-        "numbers must be moved between them. The formula assumes that each pass moves every weight it uses exactly "
-        "once. For attention we count the numbers that the plain and the tiled algorithm move on a GPU with "
-        f"{size_words(FAST_BYTES)} of fast memory (Dao et al. 2022, “FlashAttention”, Algorithm 0 and §2.1; Dao 2023, "
-        "“FlashAttention-2”, Algorithm 1). **FLOPs:** only matrix products are counted. A multiplication and an "
-        "addition are two FLOPs, and every cell of QKᵀ counts, even the masked ones. "
-        f"**Result:** the {logits}, measured; the order of additions alone changes "
-        "them by about a millionth. **Time:** the shorter of two measurements, on this processor and with whatever "
-        "else runs on it; rounded weights are dequantized for every product. Cache: Pope et al. 2022, “Efficiently "
-        "Scaling Transformer Inference”."
+        f"**Task:** {task}. **Memory:** we count all weights as they are stored, the cache at the end, and QKᵀ and A "
+        "of one layer at the step where they are largest. Other activations are left out. **Traffic:** a GPU has a "
+        "large slow memory and a small fast memory, and numbers must be moved between the two. We assume that a pass "
+        "moves each weight once, but only the weights that it uses. For attention, we count the bytes that the "
+        f"full-matrix and the tiled algorithm move on a GPU with {size_words(FAST_BYTES)} of fast memory (Dao et al. "
+        "2022, “FlashAttention”, Algorithm 0 and §2.1; Dao 2023, “FlashAttention-2”, Algorithm 1). **FLOPs:** only "
+        "matrix products are counted. A multiplication and an addition are two FLOPs, and every cell of QKᵀ counts, "
+        f"even the masked ones. **Result:** we measure how far the {what} at the {places} differ from those of “none "
+        "of them”. A difference of about a millionth of their size is only rounding: the methods add the same numbers "
+        "in different orders. **Time:** we measure twice on this processor and take the shorter time. Rounded weights "
+        "are dequantized for every product. Cache: Pope et al. 2022, “Efficiently Scaling Transformer Inference”."
     )
 
 
@@ -146,12 +146,12 @@ def against(value: int, plain_value: int, in_words: Callable[[int], str] = size_
 
 def meanings(rows: list[Savings]) -> list[tuple[str, str]]:
     """What each of them is, or why this model cannot have it."""
-    stays = "those of the target **grow** with every token, those of the source are computed **once**"
+    stays = "The cache of the target **grows** with every token; the cache of the source is filled **once**"
     without = "this model writes no tokens after the prompt, so there is nothing to keep"
     found = [
         (words, meaning if any(getattr(row.way, name) for row in rows) else without)
         for name, (words, meaning) in MEANS.items()
     ]
     if _reads_two_texts(rows):
-        found[0] = (found[0][0], f"{found[0][1]}; {stays}")
+        found[0] = (found[0][0], f"{found[0][1]}. {stays}")
     return found

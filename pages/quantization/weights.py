@@ -88,8 +88,8 @@ def draw_levels(tensor: QuantizedTensor, cell: QuantizedCell) -> None:
     used = int((counts.after > 0).sum())
     share = "group of 64" if isinstance(tensor.after, NF4Blocks) else "row"
     st.caption(
-        f"All {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its {share}. "
-        f"{used} of {len(counts.levels)} levels are used. The orange level is that of the framed weight."
+        f"The charts count all {tensor.before.numel():,} weights of the matrix, each divided by the largest |w| of its "
+        f"{share}. {used} of {len(counts.levels)} levels are used. The framed weight takes the orange level."
     )
 
 
@@ -188,9 +188,9 @@ def draw_outliers(quantized: Quantized, tensor: QuantizedTensor, largest: Tensor
     threshold = quantized.choice.threshold
     count = int((largest >= threshold).sum())
     st.markdown(
-        f"**Outlier columns.** In this pass **{count} of {len(largest):,}** input columns of "
-        f"{plain(tensor.place.name)} reach {number(threshold, 2)} and stay in 16 bits. The largest input is "
-        f"**{number(largest.max().item())}**."
+        f"**Outlier columns.** In this pass **{count} of {len(largest):,}** input columns of the matrix "
+        f"{plain(tensor.place.name)} reach the threshold {number(threshold, 2)} and stay in 16 bits. The largest input "
+        f"of this matrix is **{number(largest.max().item())}**."
     )
     figure = outliers_figure(largest.numpy(), threshold, theme=st.context.theme.type or "light")
     st.plotly_chart(figure, key="outliers", theme=None, config={"displayModeBar": False})

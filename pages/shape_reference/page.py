@@ -99,7 +99,7 @@ def draw_group(group: str, rows: list[Quantity]) -> None:
             title = TITLES.get(page, page.capitalize())
             st.page_link(f"../../pages/{page}/page.py", label=title, width="content")
     if not rows:
-        st.markdown("This model has no hook sites here: its code makes these tensors where they cannot be recorded.")
+        st.markdown("This model has no hook sites here: its code makes these tensors where the app cannot record them.")
         return
     table = pd.DataFrame(
         {
@@ -125,7 +125,10 @@ def draw_notes(view: View, rows: list[Quantity]) -> None:
         terms.append("encoder output")
     own = [name for name in OWN_STEPS if any(OWN_STEPS[name] in row.formula for row in rows)]
     if own:
-        words.append(f"{' and '.join(own)}: a step in the model's own code, longer than one sum or product.")
+        words.append(
+            f"{' and '.join(own)} {'stands' if len(own) == 1 else 'stand'} for steps of the model's own code that take "
+            "more than one sum or product."
+        )
     if view.trace.config.n_kv_heads < view.trace.config.n_heads:
         sources.append("grouped heads: Ainslie et al. 2023, “GQA”, §2.2")
         terms.append("grouped heads")

@@ -203,16 +203,16 @@ def draw_tables(preset: Preset, config: TransformerConfig, batch: int, length: i
             st.markdown(table(title, parts), width="content")
     positions = ""
     if config.position == "learned":
-        positions = f" The table of positions has T rows, but at least {preset.length:,}."
+        positions = f" The table of positions has T rows, or {preset.length:,} rows if T is smaller."
     each_logits = " The logits of every position are included." if preset.logits else ""
     st.caption(
         f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. **Parameters:** tied parameters "
-        f"count once.{positions} **Activations:** every tensor in the diagram of “this model” is kept once, with "
-        f"{number_bytes} bytes per number. Masks and ids are left out, and all prompts of a batch share the position "
-        "rows. The three T² matrices are QKᵀ, the scaled scores and the weights. A fused kernel, one program for the "
-        "whole step, never stores them (Dao et al. 2022, “FlashAttention”). **FLOPs:** only matrix products are "
-        "counted. A multiplication and an addition are two FLOPs, and all T² cells are computed, even the masked "
-        f"ones.{each_logits} Kaplan et al. 2020, "
+        f"count once.{positions} **Activations:** we count every tensor that the view “this model” draws, kept "
+        f"once, with {number_bytes} bytes per number. Masks and ids are left out, and all prompts of a batch share the "
+        "position rows. The three T² matrices are QKᵀ, the scaled scores and the weights. A fused kernel (one program "
+        "for all steps of attention) never stores these matrices (Dao et al. 2022, “FlashAttention”). **FLOPs:** only "
+        "matrix products are counted. A multiplication and an addition are two FLOPs, and all T² cells are computed, "
+        f"even the masked ones.{each_logits} Kaplan et al. 2020, "
         "“Scaling Laws”, §2.1.",
         help=explained("embedding", "unembedding", "tied", "norm", "feed-forward", "logit"),
     )

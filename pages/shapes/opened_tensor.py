@@ -64,7 +64,7 @@ class Opened:
         if self.head is not None:
             drawn += "Choose the head in the sidebar. "
         if parts:
-            drawn += f"The statistics are of all {node.count:,} numbers. "
+            drawn += f"The statistics are for all {node.count:,} numbers of the tensor. "
         if self.values.derived:
             made = "The numbers are computed again from the Q, K and mask of the pass. "
         elif node.local.endswith(".joined"):

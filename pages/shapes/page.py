@@ -65,7 +65,8 @@ def draw_running() -> None:
     if not is_ours(view.trace.config):
         st.info(
             f"This section shows the PyTorch code of the bundled models, but {plain(view.model.name)} runs the code of "
-            f"its library. Choose a bundled model, look at “{ANY}”, or find its tensors on the page Shape reference."
+            f"its library. Choose a bundled model, look at “{ANY}”, or find the tensors of {plain(view.model.name)} on "
+            "the page “Shape reference”."
         )
         return
     diagram_place, heading_place = st.container(), st.container(horizontal=True, vertical_alignment="bottom")

@@ -40,9 +40,11 @@ def draw_keep(training: LiveTraining) -> None:
     if problem:
         st.info(plain(problem), icon=":material/edit:")
     elif kept:
-        st.caption(f"Kept in checkpoints/{plain(kept)}, with weights in float16. You can now choose it in the sidebar.")
+        st.caption(f"The model is kept in checkpoints/{plain(kept)}, in float16. You can now choose it in the sidebar.")
     else:
-        st.caption(f"This keeps the model of step {training.last.step:,}. You can then choose it in the sidebar.")
+        st.caption(
+            f"This keeps the model of step {training.last.step:,}. You can then choose the model in the sidebar."
+        )
 
 
 def _keep() -> None:
@@ -78,7 +80,7 @@ def draw_before_and_after(training: LiveTraining, layer: int, head: int) -> None
     if name == POSITIONS:
         st.caption(
             "These scores leave out the norm and the biases. A stripe of high scores just below the diagonal means "
-            "that the head reads the token before."
+            "that the head reads the previous token."
         )
 
 

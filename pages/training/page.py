@@ -33,8 +33,9 @@ def draw() -> None:
         draw_asked(current_view())
         st.caption(
             "Next tokens: Radford et al. 2018, “Improving Language Understanding by Generative Pre-Training”, eq. 1. "
-            "Hidden tokens: Devlin et al. 2019, “BERT”, §3.1. A decoder that reads the right tokens so far (teacher "
-            "forcing): Williams and Zipser 1989. Losses are computed in float64 from the logits of the pass."
+            "Hidden tokens: Devlin et al. 2019, “BERT”, §3.1. Teacher forcing (in training, the decoder reads the "
+            "correct target, not its own output): Williams and Zipser 1989. Losses are computed in float64 from the "
+            "logits of the pass."
         )
         return
     st.markdown(
@@ -45,10 +46,11 @@ def draw() -> None:
     draw_training()
     st.caption(
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”; Olsson et al. 2022, “In-context "
-        "Learning and Induction Heads”. Random repeats: in each row of 48 random characters one segment appears "
-        "twice, and only its second copy counts towards the loss. “Previous token” is a head's mean weight on the "
-        "token before. “Induction” is its mean weight on the token that followed the earlier copy. Both are measured "
-        "on 16 rows of random characters whose second half repeats the first."
+        "Learning and Induction Heads”. Random repeats: each row has 48 random characters, and one segment of the row "
+        "appears twice. Only the second copy of the segment counts in the loss. “Previous token” is the mean weight of "
+        "a head on the token right before the query. “Induction” is the mean weight of a head on the token right after "
+        "an earlier copy of the query's token. Both are measured on 16 rows of random characters; the second half of "
+        "each row repeats the first half."
     )
 
 

@@ -37,8 +37,9 @@ def draw_asked(view: View) -> None:
     right, uniform = int((targets.ranks == 1).sum()), math.log(vocabulary)
     st.markdown(
         f"{exercise.words} One pass makes **{counted(len(targets), 'prediction')}**. Their mean loss is "
-        f"**{number(targets.loss, 3)} nats**; a uniform guess would have ln {vocabulary:,} = {number(uniform, 3)}. "
-        f"The likeliest token was right in **{right:,}** of {counted(len(targets), 'prediction')}."
+        f"**{number(targets.loss, 3)} nats**; a uniform guess among {vocabulary:,} tokens would have ln {vocabulary:,} "
+        f"= {number(uniform, 3)} nats. The likeliest token was right in **{right:,}** of "
+        f"{counted(len(targets), 'prediction')}."
     )
     position = min(view.query, trace.length - 1)
     token_targets(
@@ -80,13 +81,13 @@ def _exercise(view: View) -> Exercise:
                 0,
                 key="hide",
                 width=150,
-                help="Each number hides a different random choice of tokens.",
+                help="This number decides which tokens are hidden, at random. Another number hides other tokens.",
             )
         trace, targets = hidden_token_targets(model, view.prompt, seed)
         words = (
             f"{plain(model.name)} reads in both directions, so it would see the next token. It predicts **hidden** "
-            "tokens instead, about 15 % of them. Most are replaced by the mask token, some by a random token, and some "
-            "stay as they are."
+            "tokens instead: about 15 % of all tokens. Most hidden tokens are replaced by the mask token, some by a "
+            "random token, and some stay as they are."
         )
         if not view.trace.own_mask:
             words += " The mask in the sidebar does not apply here."
@@ -94,11 +95,11 @@ def _exercise(view: View) -> Exercise:
     trace = view.trace.of(model.config.self_part)
     words = "At every token the model predicts **the token after it**, so the targets are the prompt shifted by one."
     if model.has_source:
-        words = "The decoder reads the right tokens so far and predicts **the next one**."
+        words = "At every token of the target, the decoder predicts **the token after it**."
         if view.target is None:
-            words += " Here it wrote these tokens itself. To choose other tokens, type a target in the sidebar."
+            words += " Here the model wrote the target itself. To choose another target, type it in the sidebar."
     if trace.mask_name != model.config.mask:
-        words += " :orange[Under this mask a query can read its own target, so the losses measure nothing.]"
+        words += " :orange[Under this mask a query can read its own target, so the losses say nothing about the model.]"
     return Exercise(trace, next_token_targets(trace), words)
 
 
@@ -178,7 +179,7 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
     rows = {
         "tokens read": (f"{asked:,} at once", "1; the cache holds the others"),
         "predictions": (f"{asked:,}", "1"),
-        "the right token": ("known: it is in the text", "unknown: a token is sampled"),
+        "the right token": ("known: it is in the text", "unknown: the model draws a token"),
         "learned from": (f"the mean of {counted(asked, 'loss', 'losses')}", "nothing"),
     }
     st.table(pd.DataFrame(rows, index=["a training pass", "a decode step"]).T)
@@ -206,7 +207,7 @@ def _compare(view: View, of: tuple) -> None:
         st.session_state.compared = found
     st.markdown(
         f"One pass took **{number(found.pass_seconds * 1e3, 3)} ms**, and {counted(found.steps, 'step')} took "
-        f"**{number(found.step_seconds * 1e3, 3)} ms**. Their losses differ by at most "
-        f"**{number(found.largest_difference, 2)}**: under the causal mask, one pass makes the same predictions "
-        "as decoding, all at once."
+        f"**{number(found.step_seconds * 1e3, 3)} ms**. The losses of the pass and of the steps differ by at most "
+        f"**{number(found.largest_difference, 2)}**. Under the causal mask, one pass makes all predictions at once "
+        "that decoding makes one by one."
     )

@@ -60,11 +60,11 @@ def _draw() -> None:
 
 def _draw_nothing_yet() -> None:
     st.markdown(
-        "Press **Train**. With random repeats, the loss first falls to that of a uniform guess among the characters "
-        "that occur: the model has learned which characters these are. Then heads in layer 1 learn **induction**: "
-        "they read what came after the same token earlier, and the loss falls again. For this, heads in layer 0 must "
-        "read the **token before**. At first a small weight on that token is enough; later the weight grows. How far "
-        "does the loss fall with one layer?"
+        "Press **Train**. In the task “Random repeats”, the model first learns which characters occur at all. Its loss "
+        "falls to the loss of a uniform guess among these characters. Then heads in layer 1 learn **induction**: they "
+        "look for an earlier copy of the current token, and read the token after that copy. The loss falls again. "
+        "Induction needs heads in layer 0 that read the **previous token**. At first a small weight on the previous "
+        "token is enough; later this weight grows. Try one layer: how far does the loss fall?"
     )
     st.caption(bounds())
 

@@ -101,7 +101,7 @@ def test_what_is_measured_comes_as_curves_and_can_be_stopped(page, app_url):
     settle(page)
     expect(
         page.get_by_text(
-            re.compile("Measured for one layer of causal attention with H = 8 heads of D = 32 in float32 on ")
+            re.compile("Measured for one layer of causal attention, with H = 8 heads of D = 32, in float32 on ")
         )
     ).to_be_visible()
     expect(page.locator(".st-key-measured_bytes")).to_be_visible()

@@ -329,7 +329,7 @@ def test_labels_are_shown_as_they_are_and_every_colour_bar_has_its_own_numbers(h
 
 def test_a_query_with_nothing_to_attend_to_is_said(page, app):
     open_page(page, f"{app}/?empty=4")
-    expect(panel(page, "bars")).to_contain_text("This query may attend to nothing: all weights are 0.")
+    expect(panel(page, "bars")).to_contain_text("This query may read no token: all weights are 0.")
     eventually(lambda: {text for _, text in bars(page)}, {"masked"})
     hover(page, "weights", 4, 0)
     expect(page.get_by_role("tooltip")).to_contain_text("masked (−∞), so weight 0")

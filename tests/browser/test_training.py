@@ -43,7 +43,7 @@ def test_a_position_is_chosen_by_click_and_keys_and_steps_are_compared(page, app
     cells.nth(2).hover()
     expect(page.get_by_role("tooltip")).to_contain_text("nats")
     page.get_by_role("button", name="Run both").click()
-    expect(page.get_by_text("Their losses differ by")).to_be_visible()
+    expect(page.get_by_text("The losses of the pass and of the steps differ by")).to_be_visible()
     settle(page)
     nothing_sticks_out(page, ".targets", "light wide")
 

@@ -145,7 +145,7 @@ def test_special_tokens_are_hidden_and_rows_renormalised(page, special):
     np.testing.assert_array_equal(allowed, np.tri(len(left), dtype=bool))
     assert [int(label.split()[0]) for label in header["labels"][0]] == left
     assert header["selected"] == [left.index(4), left.index(2)]
-    assert ("Hidden: 0 \\<s\\>" in words(test)) == (special != "shown")
+    assert ("Hidden tokens: 0 \\<s\\>" in words(test)) == (special != "shown")
     assert "query 4" in words(test)
     if page == "heads":
         assert "pooled" not in words(test)

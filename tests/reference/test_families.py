@@ -289,7 +289,7 @@ REFUSED = {
     "deberta-v2": (AutoModelForMaskedLM, BERT, "in its own code"),
     "albert": (AutoModelForMaskedLM, {**BERT, "inner_group_num": 2}, "Each layer must have an attention of its own"),
     "diffllama": (AutoModelForCausalLM, LLAMA, "which is called once"),
-    "layoutlm": (AutoModelForMaskedLM, BERT, "its mask as numbers to add"),
+    "layoutlm": (AutoModelForMaskedLM, BERT, "no mask can be read from these numbers"),
     "gemma4_text": (AutoModelForCausalLM, {**LLAMA, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 67},
                     "number or width of their heads"),
     "lfm2": (AutoModelForCausalLM, {**LLAMA, "layer_types": ["conv", "full_attention"]},

@@ -99,7 +99,8 @@ def read_source(folder: Path) -> Source | None:
         raise FetchError(f"The file {path} cannot be read: {error}. Remove the model and fetch it again.") from error
     if strange or source.parameters < 0:
         raise FetchError(
-            f"The file {path} says nonsense of {(strange or ['parameters'])[0]}. Remove the model and fetch it again."
+            f"The file {path} has an impossible value of {(strange or ['parameters'])[0]}. Remove the model and fetch "
+            "it again."
         )
     return source
 
@@ -153,4 +154,4 @@ def _command(*words: str | Path, folder: Path, tell: Tell, doing: str) -> str:
         return run(["viz_model.checkpoints", *map(str, words)], tell, doing)
     except ChildFailed as failure:
         said = str(failure).splitlines()[-1].replace(f"{folder}/", "")
-        raise FetchError(f"It was fetched, but it cannot be used: {said}") from failure
+        raise FetchError(f"The model was fetched, but it cannot be used: {said}") from failure

@@ -160,4 +160,4 @@ def _refuse_unknown(module: nn.Module, mask: Tensor | None, dropout: float, othe
     if dropout:
         raise VizError(f"{what} drops out weights at random, so its numbers would not be those of the model.")
     if mask is not None and mask.dtype != torch.bool:
-        raise VizError(f"{what} gives its mask as numbers to add ({mask.dtype}), from which no mask can be read.")
+        raise VizError(f"{what} adds numbers ({mask.dtype}) to its scores, and no mask can be read from these numbers.")

@@ -161,7 +161,8 @@ def load_tokenizer(folder: Path, gguf: Path | None, vocab_size: int, ends: froze
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
     except Exception as error:  # many kinds, by the kind of tokenizer
         raise CheckpointError(
-            f"The tokenizer of {folder} cannot be read: {error}. Restore its files, or remove them all to trace by ids."
+            f"The tokenizer of {folder} cannot be read: {error}. Restore its files, or remove them all and type token "
+            "ids."
         ) from error
     return HubTokenizer(tokenizer, vocab_size, ends)
 

@@ -32,7 +32,7 @@ class MaskChoice:
         if self.kind not in KINDS:
             raise MaskError(f"There is no mask '{self.kind}'. Choose one of: {', '.join(KINDS)}.")
         if self.width < 1:
-            raise MaskError(f"A window {self.width} tokens wide shows nothing. Make it at least 1 wide.")
+            raise MaskError(f"A window of {self.width} tokens shows no token. Make it at least 1 token wide.")
         if self.length < 0:
             raise MaskError(f"A prefix cannot be {self.length} tokens long. Make it 0 or longer.")
         if self.cells:

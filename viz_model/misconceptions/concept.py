@@ -26,7 +26,7 @@ def pattern_scores(trace: Trace, layer: int, head: int) -> dict[str, float]:
             "or decoder in the sidebar."
         )
     if trace.length == 1:
-        raise VizError("A text of one token can only read itself, whatever the head does. Type a longer one.")
+        raise VizError("The only token of this text can read only itself, whatever the head does. Type a longer text.")
     weights = trace.weights(layer, head)
     measured = {name: float(value) for name, value in head_measures(weights).items()}
     after = _after_earlier_copies(trace.ids)

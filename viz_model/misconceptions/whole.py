@@ -22,7 +22,7 @@ def switchable(model: Model) -> dict[str, str]:
     """Each part -> why it cannot be switched off in this model; "" where it can."""
     config, sites = model.config, _sites(model)
     found = {part: any(site.endswith(WRITTEN[part]) for site in sites) for part in WRITTEN}
-    unseen = "This model's code computes it where no hook site can reach it."
+    unseen = "This model's own code computes this part where the app cannot change it."
     reasons = {part: "" if seen else unseen for part, seen in found.items()}
     if config.d_ff == 0:
         reasons["feed-forward"] = "This model has no feed-forward half."
@@ -36,11 +36,11 @@ def switchable(model: Model) -> dict[str, str]:
         reasons[part] = "" if seen else unseen
         if config.norm_place != "pre":
             reasons[part] = (
-                "In this model the norms are part of the residual stream, so one cannot be switched off without the "
-                "other."
+                "In this model the norms scale the residual stream itself, so norms and residuals cannot be switched "
+                "off separately."
             )
     if not reasons["residuals"] and not _replaces_stream(model, sites):
-        reasons["residuals"] = "This model's code adds to the residual stream where no hook site can replace the sum."
+        reasons["residuals"] = "This model's own code adds to the residual stream where the app cannot replace the sum."
     return {part: reasons[part] for part in PARTS}
 
 

@@ -175,8 +175,8 @@ def generate(
     )
     if model.config.layout == "encoder-only":
         raise PromptError(
-            f"{model.name} reads in both directions, so it has no next token to write: it predicts each token "
-            "with the later ones in view. Choose a model with a decoder."
+            f"{model.name} reads in both directions, so it has no next token to write: when it predicts a "
+            "token, it also sees the tokens after it. Choose a model with a decoder."
         )
     ids, source = model.encode(prompt), []
     if model.has_source:

@@ -17,9 +17,9 @@ def refuse_overflow(name: str, tensors: Mapping[str, Tensor]) -> None:
     for site, tensor in tensors.items():
         if site.endswith(LOOKED_AT) and not _is_finite(tensor, may_be_low=site.endswith("logits")):
             raise CheckpointError(
-                f"The numbers of {name} become too large in this pass: those of {site} are beyond what float32 can "
-                "hold, so there is nothing to draw. Its weights are damaged, or of another scale than the model "
-                "needs. Restore the weights, or choose another model."
+                f"The numbers of {name} become too large in this pass: those of {site} are larger than float32 can "
+                "hold, so there is nothing to draw. The weights are damaged, or their scale is not the one that the "
+                "model needs. Restore the weights, or choose another model."
             )
 
 

@@ -153,10 +153,10 @@ class PromptReader:
 
     def _refuse_long(self, what: str, ids: list[int]) -> None:
         longest = self.config.context_length
-        if len(ids) > longest:
+        if (more := len(ids) - longest) > 0:
             raise PromptError(
                 f"{what} has {len(ids):,} tokens, but {self.name} reads at most {longest:,}. Shorten it by "
-                f"{len(ids) - longest:,}."
+                f"{more:,} token{'s' * (more != 1)}."
             )
 
 

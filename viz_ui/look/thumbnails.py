@@ -44,6 +44,14 @@ def of_all_layers(allowed: Sequence[np.ndarray | None], heads: int) -> np.ndarra
     return np.repeat(np.stack(allowed)[:, None], heads, 1)
 
 
+def pooling_words(cells: tuple[int, int], pixels: tuple[int, int]) -> str:
+    """A sentence that says what a pixel shows, where a matrix has more cells than its thumbnail pixels; else ""."""
+    if cells == pixels:
+        return ""
+    rows, columns = pixels
+    return f"A thumbnail has {rows} × {columns} pixels, and each pixel shows the largest of several cells."
+
+
 def _blocks(length: int, size: int) -> np.ndarray:
     """Which rows (or columns) each block holds, (blocks, widest); short blocks repeat their last one."""
     edges = np.arange(min(length, size) + 1) * length // min(length, size)

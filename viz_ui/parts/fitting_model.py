@@ -80,7 +80,8 @@ def fitting(
     return (
         name,
         model,
-        f"This section shows {plain(model.name)}. It needs {needs}, and {plain(view.model.name)} is not one.",
+        f"This section shows {plain(model.name)}, because {plain(view.model.name)} does not fit: the section needs "
+        f"{needs}.",
     )
 
 

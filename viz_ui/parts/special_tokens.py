@@ -115,9 +115,9 @@ def choose_shown(view: View) -> Shown:
         key="special",
         width=160,
         help="The tokenizer puts special tokens around a text, such as [CLS], [SEP] or <s>. The model always reads "
-        "them; you only choose what is drawn.\n\n- **hidden**: their rows and columns are left out.\n- "
-        "**renormalised**: they are left out, and each row of weights is divided by the sum of its remaining "
-        "weights.\n\n[MASK] and [UNK] stand for words, so they are always drawn.",
+        "them; you only choose what is drawn.\n\n- **hidden**: the rows and columns of special tokens are left out.\n"
+        "- **renormalised**: these rows and columns are left out, and each remaining row of weights is divided by its "
+        "sum.\n\n[MASK] and [UNK] stand for words, so they are always drawn.",
     )
     return shown_tokens(view.model, view.trace, hiding)
 
@@ -130,5 +130,9 @@ def say_hidden(view: View, shown: Shown, unchanged: str) -> None:
     if view.part == "cross":
         names += [view.key_labels[at] for at in range(view.trace.key_length) if at not in shown.keys]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    divided = "Each row is divided by the sum of its remaining weights. " if shown.renormalised else ""
-    st.caption(f"Hidden: {plain(', '.join(names[:MOST_NAMED]))}{more}. {divided}{unchanged} still include them.")
+    divided = (
+        "Each row of weights is divided by the sum of the weights that are left in it. " if shown.renormalised else ""
+    )
+    st.caption(
+        f"Hidden tokens: {plain(', '.join(names[:MOST_NAMED]))}{more}. {divided}{unchanged} still include these tokens."
+    )

@@ -76,7 +76,7 @@ def test_tiles_of_a_real_head_are_those_of_numpy_and_their_bytes_those_of_the_pa
     written_out = algorithm_0(query, key, value, allowed)
     counts = table(test)
     assert counts["bytes read from slow memory"] == [4 * written_out.read, 4 * memory.read]
-    assert counts["bytes written to it"] == [4 * written_out.written, 4 * memory.written]
+    assert counts["bytes written to slow memory"] == [4 * written_out.written, 4 * memory.written]
     cells = sum((bottom - top) * (right - left) for top, bottom, left, right, *_ in header["tiles"])
     assert counts["FLOPs of QKᵀ and A·V"] == [4 * length**2 * 32, 4 * cells * 32]
     if mask == "bidirectional":

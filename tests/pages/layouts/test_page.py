@@ -182,7 +182,7 @@ def test_where_the_model_that_sees_both_sides_is_behind_the_page_says_why():
     for is_behind in (True, False):
         place = 1 + int(np.flatnonzero(behind == is_behind)[0])
         said = [text.value for text in layouts("Fill in the blank", blank=str(place)).markdown]
-        assert any("Here tiny-gpt gives it more" in text for text in said) == is_behind
+        assert any("Here tiny-gpt gives the hidden token more probability" in text for text in said) == is_behind
 
 
 def test_before_the_first_token_only_one_of_them_answers():

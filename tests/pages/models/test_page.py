@@ -150,7 +150,7 @@ def test_a_damaged_folder_is_named_and_the_others_can_be_chosen(tmp_path):
     assert not test.exception
     assert acts(test, "whole") == ["Look at it", "Remove"]
     assert rows(test)["bad"]["state"] == "damaged"
-    assert "says nonsense of parameters" in rows(test)["bad"]["about"]
+    assert "has an impossible value of parameters" in rows(test)["bad"]["about"]
     assert acts(test, "bad") == []
 
 

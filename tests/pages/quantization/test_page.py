@@ -96,7 +96,8 @@ def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
     assert f"code }} {codes[21, 77]}" in said
     assert "**3,145,728 weights** take **1.62 MB** instead of 12.6 MB" in said
     assert (
-        "**4.127 bits per weight**: 4 for the code and 0.127 for the constants c (one per group of 64; 0.500 if" in said
+        "**4.127 bits per weight**: 4 for the code and 0.127 for the constants c (one per group of 64 weights; 0.500"
+        in said
     )
     table = test.dataframe[0].value.set_index("matrix")
     assert len(table) == 24
@@ -130,7 +131,7 @@ def test_weights_that_were_rounded_before_are_said_to_be(tmp_path, monkeypatch):
     st.cache_resource.clear()
     put_fetched(tmp_path, monkeypatch, "Python package p 1: org/m, in 4 bits per weight (GGUF, Q4_1)")
     said = " ".join(caption.value for caption in app(model="m", layer=0, head=0).main.caption)
-    assert "come from a Q4_1 file, so they were rounded once before" in said
+    assert "come from a Q4_1 file, so they had already been rounded" in said
     st.cache_resource.clear()
 
 
@@ -166,7 +167,7 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     np.testing.assert_allclose(found["difference"][0], expected[LAYER, HEAD] - before[LAYER, HEAD], atol=0.02 * changed)
     largest = np.unravel_index(np.abs(expected - before).max((2, 3)).argmax(), (4, 8))
     captions = " ".join(caption.value for caption in test.main.caption)
-    assert f"The largest change is in layer {largest[0]}, head {largest[1]}." in captions
+    assert f"The weights change most in layer {largest[0]}, head {largest[1]}." in captions
     [table] = [frame.value for frame in test.dataframe if "token" in frame.value]
     with torch.no_grad():
         plain = gpt2()(torch.tensor([ids(PROMPT)])).logits[0].double().numpy()
@@ -207,8 +208,8 @@ def test_outliers_of_this_prompt_are_counted_and_cost_16_bits():
         entering = model.transformer.h[0].ln_1(stream)[0].abs().amax(0)
     assert table["outliers"]["blocks.0.attn.query"] == int((entering >= 2.5).sum()) > 0
     assert re.search(
-        r"bits per weight\*\*: 8 for the code, \S+ for the constants c \(one per row\), and \S+ for a copy of the "
-        r"outlier columns in 16 bits",
+        r"bits per weight\*\*: 8 for the code, \S+ for the constants c \(one per row\), and \S+ for the weights "
+        r"that meet outlier columns of x and are also kept in 16 bits",
         first,
     )
     assert "**Outlier columns.**" in first

@@ -79,7 +79,7 @@ def test_decode_steps_say_the_same():
     test.button(key="compare_steps").click().run()
     assert not test.exception
     assert f"{len(ids(PROMPT)) - 1} steps" in told(test)
-    assert "×10⁻" in told(test).split("Their losses differ by")[1][:30]
+    assert "×10⁻" in told(test).split("The losses of the pass and of the steps differ by")[1][:30]
 
 
 def test_the_last_token_has_no_target_and_the_one_before_it_is_shown():
@@ -92,8 +92,8 @@ def test_the_last_token_has_no_target_and_the_one_before_it_is_shown():
 
 
 def test_a_mask_that_shows_the_target_is_said_to_measure_nothing():
-    assert "losses measure nothing" in told(app(mask="bidirectional"))
-    assert "losses measure nothing" not in told(app())
+    assert "losses say nothing" in told(app(mask="bidirectional"))
+    assert "losses say nothing" not in told(app())
 
 
 @pytest.mark.parametrize(("model", "layout"), [("tiny-bert", "encoder-only"), ("tiny-seq2seq", "encoder-decoder")])

@@ -88,7 +88,7 @@ def test_what_cannot_be_switched_off_is_said():
     assert "no feed-forward half" in switchable(model(d_ff=0))["feed-forward"]
     assert "no positions" in switchable(model(position="none"))["positions"]
     post = switchable(model(norm_place="post"))
-    assert "part of the residual stream" in post["residuals"] == post["norms"]
+    assert "scale the residual stream itself" in post["residuals"] == post["norms"]
 
 
 @pytest.mark.parametrize("off", [(), ("attention",), ("feed-forward",), ("norms",), ("attention", "norms")])

@@ -59,7 +59,7 @@ export class Candidates {
     const [, afterTopK, after] = now.held;
     const ofTopK = formatNumber(after / afterTopK, 3);
     fill(this.held, ["share kept", "", "", "1", formatNumber(afterTopK, 3), now.greedy ? "" : ofTopK, "1"]);
-    this.held.title = "How much of the probability each stage keeps. Top-p counts its p from what top-k has kept.";
+    this.held.title = "How much of the probability each stage keeps. Top-p takes its share p of what top-k has kept.";
     const focused = this.rows.contains(focusedIn(this.rows));
     this.rows.replaceChildren(...now.candidates.map((candidate) => this.row(candidate)));
     const pressed = /** @type {HTMLElement | null} */ (this.rows.querySelector("[aria-pressed=true]"));
@@ -127,7 +127,7 @@ export class Candidates {
     } else if (now.greedy) setText(this.words, `Greedy: ${label} has the largest logit.`);
     else {
       const { seed } = head.sampling;
-      setText(this.words, `Seed ${seed} gives u = ${u}. It falls on ${label}, which reaches from ${from} to ${to}.`);
+      setText(this.words, `Seed ${seed} gives the random number u = ${u}. ${label} is drawn for u from ${from} to ${to}.`);
     }
   }
 }

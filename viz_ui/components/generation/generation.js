@@ -168,7 +168,7 @@ export class Generation extends Steps {
         + "and fills the cache with both"
       : `Step 0, prefill, reads all ${counted(now.queries, "token")} of the prompt in one pass and fills the cache`;
     const later = `Step ${step} reads one token, ${named(now.read - 1)}. Its query attends to the ${keys}`;
-    const again = `Step ${step} reads all ${now.queries} tokens again: this model turns longer texts by other angles`;
+    const again = `Step ${step} reads all ${now.queries} tokens again: this model rotates longer texts by other angles`;
     const read = !step ? start : now.queries > 1 ? again : later;
     const took = now.fixed ? "It always begins with" : now.forced ? "You took" : "Next comes";
     return `${read}. ${took} ${named(now.read)}.`;

@@ -30,7 +30,7 @@ export class BarsPanel {
     this.keys = new TokenList(this, "key", (row) => row.append(makeTrack(), element("span", "number")));
     this.scroller = element("div", "scroller");
     this.scroller.append(this.keys.node);
-    this.empty = element("div", "empty", "This query may attend to nothing: all weights are 0.");
+    this.empty = element("div", "empty", "This query may read no token: all weights are 0.");
     this.note = element("div", "note small");
     const header = element("header");
     header.append(this.title, this.makeSorting());

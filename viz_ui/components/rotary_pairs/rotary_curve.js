@@ -50,7 +50,7 @@ export class ScoreCurve {
     this.scoreOf = scoreOf;
     const step = Math.ceil((most - least + 1) / CURVE.most), every = step > 1 ? `one in ${step} distances drawn; ` : "";
     const scores = Array.from({ length: Math.ceil((most - least + 1) / step) }, (_, n) => scoreOf(least + n * step));
-    setText(this.note, `${every}what both hold before the turn stays as it is`);
+    setText(this.note, `${every}q and k before the rotation stay the same`);
     const low = Math.min(0, ...scores), high = Math.max(0, ...scores);
     this.span = [low, high === low ? low + 1 : high];
     const { width, height, right, top, bottom, left } = CURVE, floor = height - bottom;

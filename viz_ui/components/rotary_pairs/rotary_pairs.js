@@ -189,14 +189,14 @@ class RotaryPairs {
     const part = (text, className = "") => element("span", className, text);
     const difference = Math.abs(score - computed), digits = Math.abs(computed) * 1e-4 + 1e-4;
     const passed = formatNumber(computed);
-    const verdict = difference < digits ? `as in the pass (${passed})` : `in the pass ${passed}`;
+    const verdict = difference < digits ? `as in the pass (${passed})` : `but ${passed} in the pass`;
     this.readout.replaceChildren(
       part("query ", "query"), part(query.label, "query token"), part(` at ${queryPosition}, `),
       part("key ", "key"), part(key.label, "key token"), part(` at ${keyPosition}: `),
       part(`q · k = ${formatNumber(score / scale)}`), part(", "),
       part(`S = ${formatNumber(score)}`, "scores value"), part(`, ${verdict}. `),
-      part(unseen.length ? `Distance ${distance} was never trained: ${unseen.length} of ${pairs.length} pairs stand at `
-        + "an angle that no trained distance has (dashed)." : "", "small"),
+      part(unseen.length ? `Distance ${distance} never occurred in training. ${unseen.length} of ${pairs.length} pairs stand at `
+        + "an angle that is new to the model (dashed)." : "", "small"),
     );
   }
 

@@ -196,7 +196,7 @@ class Diagram {
     foot.append(element("span", "", made), element("span", "", formatBytes(nbytes)));
     node.append(head, axesRow(axes), foot);
     const letters = axes.map(({ symbol }) => symbol).join(", "), numbers = axes.map(({ size }) => size).join(", ");
-    const own = tied ? ` of its own (made by ${tied}, counted where it is first used)` : "";
+    const own = tied ? ` of its own (it uses ${tied}, which is counted where it is first used)` : "";
     nameIt(node, `${title}: (${letters}) = (${numbers}), ${formatCount(parameters)} parameters${own}, `
       + `${formatCount(nbytes)} bytes`);
     return node;

@@ -4,7 +4,7 @@ import { unpack } from "../shared/blob.js";
 import { button, buttonOf, element, Tooltip } from "../shared/elements.js";
 import { applyTheme, clamp } from "../shared/look.js";
 import { living } from "../shared/mounting.js";
-import { formatCount, formatNumber } from "../shared/numbers.js";
+import { counted, formatCount, formatNumber } from "../shared/numbers.js";
 
 /** @type {Record<string, number>} */
 const NEXT = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1, Home: -Infinity, End: Infinity };
@@ -139,7 +139,7 @@ class Targets {
     if (target !== null) {
       lines.push([`target ${target}`, "token"]);
       lines.push([`p = ${formatNumber(Math.exp(-loss), 3)}, −ln p = ${formatNumber(loss)} nats`, "number"]);
-      const others = `${formatCount(rank - 1)} likelier, first ${best}`;
+      const others = `${counted(rank - 1, "token")} likelier; the likeliest is ${best}`;
       lines.push([rank === 1 ? "the likeliest of all" : others, "small"]);
     }
     this.tooltip.show(lines, event.clientX, event.clientY);
