@@ -127,7 +127,8 @@ export class Candidates {
     } else if (now.greedy) setText(this.words, `Greedy: ${label} has the largest logit.`);
     else {
       const { seed } = head.sampling;
-      setText(this.words, `Seed ${seed} gives the random number u = ${u}. ${label} is drawn for u from ${from} to ${to}.`);
+      const reach = `${label} is drawn for u from ${from} to ${to}`;
+      setText(this.words, `Seed ${seed} gives the random number u = ${u}. ${reach}.`);
     }
   }
 }

@@ -66,8 +66,8 @@ export class LinesPanel {
     this.title.className = `title ${spec.of.role}`;
     const faintest = formatNumber(FAINTEST_LINE * spec.of.high, 1);
     const sign = this.signed() ? " Red is above 0, blue below." : "";
-    setText(this.note, `The larger the number, the thicker the line.${sign} Lines for numbers under ${faintest} appear when `
-      + "you point at a token. Lines with both ends out of view are not drawn.");
+    setText(this.note, `The larger the number, the thicker the line.${sign} Lines for numbers under ${faintest} appear `
+      + "when you point at a token. Lines with both ends out of view are not drawn.");
     setText(this.heads.children[0], rows.axis);
     setText(this.heads.children[1], columns.axis);
     const name = (/** @type {string} */ axis) =>

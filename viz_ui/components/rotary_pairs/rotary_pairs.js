@@ -195,8 +195,8 @@ class RotaryPairs {
       part("key ", "key"), part(key.label, "key token"), part(` at ${keyPosition}: `),
       part(`q · k = ${formatNumber(score / scale)}`), part(", "),
       part(`S = ${formatNumber(score)}`, "scores value"), part(`, ${verdict}. `),
-      part(unseen.length ? `Distance ${distance} never occurred in training. ${unseen.length} of ${pairs.length} pairs stand at `
-        + "an angle that is new to the model (dashed)." : "", "small"),
+      part(unseen.length ? `Distance ${distance} never occurred in training. ${unseen.length} of ${pairs.length} pairs `
+        + "stand at an angle that is new to the model (dashed)." : "", "small"),
     );
   }
 
