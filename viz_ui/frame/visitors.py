@@ -32,7 +32,7 @@ def why_not(*acts: str) -> str:
     if not words:
         return ""
     listed = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-    return f"This server is shared, so you can look at its models but not {listed}: that is for whoever started it."
+    return f"This server is shared, and its visitors may not {listed}. Whoever started the server can allow it."
 
 
 def told(problem: str) -> str:
