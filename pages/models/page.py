@@ -199,9 +199,9 @@ def draw_forms() -> None:
         with place:
             draw()
     st.caption(
-        "Any text model that uses the attention interface of the transformers library works here. Weights are read "
-        "only from safetensors and GGUF files, which contain no program code. Code that comes with a model is never "
-        "run."
+        "Any text model that uses the attention interface of the transformers library works here, and so do GPT-Neo, "
+        "Falcon, BLOOM, MPT and MPNet. Weights are read only from safetensors and GGUF files, which contain no program "
+        "code. Code that comes with a model is never run."
     )
 
 

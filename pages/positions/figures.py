@@ -84,6 +84,28 @@ def distance_figure(
     return figure
 
 
+def bias_figure(
+    distances: list[int], by_distance: np.ndarray, head: int, *, theme: Theme, height: int = 330
+) -> go.Figure:
+    """What each head adds at each distance (H,N): the chosen one in colour, the others thin."""
+    figure = go.Figure()
+    for other in [*(n for n in range(len(by_distance)) if n != head), head]:
+        is_chosen = other == head
+        figure.add_scatter(
+            x=distances,
+            y=by_distance[other],
+            name=f"head {other}",
+            mode="lines+markers" if is_chosen else "lines",
+            showlegend=False,
+            line={"color": _colour("scores", theme) if is_chosen else GRID, "width": 2 if is_chosen else 1},
+            hovertemplate="%{y:.4~g}",
+        )
+    _lay_out(figure, theme, height)
+    figure.update_xaxes(title="distance j − i, from query to key")
+    figure.update_yaxes(title="bias, less that at distance 0")
+    return figure
+
+
 # Colour of a role, dash and mark of three curves: restarting, with the angles as trained, with other angles.
 _LOOKS = (("stream", "dot", "x-thin-open"), ("weights", "solid", "circle"), ("value", "dash", "circle-open"))
 

@@ -3,18 +3,21 @@
 import streamlit as st
 
 from pages.positions.beyond_trained_length import draw_past_trained_length
+from pages.positions.distance_bias import draw_distance_bias, has_distance_bias
 from pages.positions.rotation import draw_rotation
 from pages.positions.tables import draw_tables
 from pages.positions.where_they_enter import draw_sites
 from pages.positions.word_order import draw_word_order
 from viz_ui.frame.page_sections import choose_section, draw_long_section, draw_section
+from viz_ui.frame.view import current_view
 from viz_ui.look.formulas import coloured_formulas
 from viz_ui.look.glossary import explained
 
-SHUFFLE, TABLES, ROTATION, SITES, PAST = (
+SHUFFLE, TABLES, ROTATION, BIAS, SITES, PAST = (
     "Shuffle the words",
     "Tables",
     "Rotation",
+    "Distance bias",
     "Where they enter",
     "Longer texts",
 )
@@ -22,6 +25,7 @@ SECTIONS = {
     SHUFFLE: draw_word_order,
     TABLES: draw_tables,
     ROTATION: draw_rotation,
+    BIAS: draw_distance_bias,
     SITES: draw_sites,
     PAST: draw_past_trained_length,
 }
@@ -35,6 +39,8 @@ SENTENCES = {
     r"$(R_i Q) \cdot (R_j K) = Q \cdot R_{j-i} K$. Here i is the position of the query, and j is the position of "
     r"the key. $R_i$ takes the D numbers of a query or key in pairs, and turns pair p by the angle $i\theta_p$ (in "
     r"some models, only some pairs turn). So only the distance i − j counts.",
+    BIAS: "**How does a bias put positions into attention?** To each score, the model adds a number that depends on "
+    "the distance between query and key.",
     SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
     "attention.",
     PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
@@ -46,6 +52,7 @@ TERMS = {
     SHUFFLE: ("attention weight", "RoPE"),
     TABLES: ("embedding", "RoPE"),
     ROTATION: ("RoPE", "score"),
+    BIAS: ("score", "softmax", "attention weight", "ALiBi", "embedding"),
     SITES: ("embedding", "logit", "RoPE", "parameter"),
     PAST: ("RoPE", "nat", "attention weight"),
 }
@@ -62,7 +69,8 @@ SOURCES = {
 
 
 def draw() -> None:
-    section = choose_section("Positions", list(SECTIONS), key="positions")
+    here = [name for name in SECTIONS if name != BIAS or has_distance_bias(current_view())]
+    section = choose_section("Positions", here, key="positions")
     st.markdown(coloured_formulas(SENTENCES[section]), help=explained(*TERMS[section]))
     draw = draw_long_section if section == PAST else draw_section
     draw(SECTIONS[section])

@@ -143,12 +143,12 @@ def _traced(_trace, _quantized, model: str, read: tuple, source: tuple | None, m
 def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
     """The bytes of the weights before and after, with their constants. extra: of the outlier columns in 16 bits."""
     before, after = quantized.bytes_before, quantized.bytes_after + extra
-    codes = sum(tensor.after.code_bytes for tensor in quantized.tensors.values())
-    constants = sum(tensor.after.constant_bytes for tensor in quantized.tensors.values())
+    codes = sum(tensor.after.code_bytes for tensor in quantized.stored)
+    constants = sum(tensor.after.constant_bytes for tensor in quantized.stored)
     whole = weight_bytes(view.model.transformer)
     share = "one per row"
     if quantized.choice.scheme == NF4:
-        plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.tensors.values())
+        plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.stored)
         share = (
             f"one per group of 64 weights; {number(8 * plain_bytes / quantized.n_weights, 3)} if each c took 32 bits"
         )

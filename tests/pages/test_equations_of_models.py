@@ -12,6 +12,7 @@ from pages.masks.sides import Side
 from pages.masks.token_change import _finding
 from tests.reference.families import BERT, FAMILIES, LLAMA, _causal, save_small
 from tests.support.app import opened
+from tests.support.blobs import received
 from viz_model.masking.choice import MaskChoice
 from viz_ui.components.shared.packing import unpack
 
@@ -43,7 +44,7 @@ def folder_of(tmp_path_factory):
 
 
 def on(page, folder, **choices):
-    return opened(page, model=folder, prompt=PROMPT, layer=1, head=1, query=3, key=1, **choices)
+    return opened(page, **({"model": folder, "prompt": PROMPT, "layer": 1, "head": 1, "query": 3, "key": 1} | choices))
 
 
 def headers(test, having):
@@ -77,12 +78,70 @@ def test_longer_texts_of_a_model_without_a_tokenizer_are_another_model_s(folder_
 
 @pytest.mark.parametrize(
     ("name", "formula"),
-    [("Gemma 2", r"3\tanh\left(\frac{0.378"), ("gpt-oss", r"\middle|\; s"), ("Granite", r"0.2\,")],
+    [
+        ("Gemma 2", r"3\tanh\left(\frac{0.378"),
+        ("gpt-oss", r"\middle|\; s"),
+        ("Granite", r"0.2\,"),
+        ("GPT-Neo", r"\mathrm{softmax}\left(\textcolor{#0069A3}{Q} \textcolor{#AD4B00}{K}^{\top} + M"),
+        ("BLOOM", r"\sqrt{D}} + b + M"),
+    ],
 )
 def test_headlines_are_the_equation_of_the_model(name, formula, folder_of):
     for page in ("inside_a_head", "shape_reference"):
         assert any(formula in one.value for one in on(page, folder_of(name)).latex), page
     assert any(formula in one.value for one in on("masks", folder_of(name)).markdown)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", ["BLOOM", "MPNet", "T5"])
+def test_a_distance_bias_is_drawn(name, folder_of):
+    test = on("positions", folder_of(name), positions="Distance bias", **({"part": "encoder"} if name == "T5" else {}))
+    blob = next(e.proto.bytes for e in test.main.get("bidi_component") if "items" in unpack(e.proto.bytes)[0])
+    drawn, allowed = received(blob)["bias"]
+    model = MODELS[name].kind.from_pretrained(folder_of(name), attn_implementation="eager")
+    apart = np.arange(12)[None, :] - np.arange(12)[:, None]
+    if name == "BLOOM":
+        expected = 2.0**-4 * apart  # of head 1 of 6
+        assert "m_h = 0.0625" in said(test)
+        assert test.dataframe[0].value["slope"].tolist()[:2] == ["0.2500", "0.06250"]
+    elif name == "MPNet":
+        bias = model.mpnet.encoder.compute_position_bias(torch.zeros(1, 12, 1))[0, 1].numpy()
+        expected = bias - bias.diagonal()[:, None]
+        assert "also adds a row for each position" in said(test)
+    else:
+        bias = model.encoder.block[0].layer[0].SelfAttention.compute_bias(12, 12)[0, 1].numpy()
+        expected = bias - bias.diagonal()[:, None]
+    np.testing.assert_allclose(drawn[allowed], expected[allowed], atol=1e-6)
+    np.testing.assert_array_equal(allowed, apart <= 0 if name == "BLOOM" else np.ones((12, 12), dtype=bool))
+
+
+def test_a_model_without_a_bias_has_no_section_of_it(folder_of):
+    test = on("positions", folder_of("Llama"), positions="Distance bias")
+    assert "Distance bias" not in test.button_group(key="positions").options
+    assert "Does attention know the order of words?" in said(test)
+
+
+def test_layers_that_share_parameters_are_counted_once(folder_of):
+    test = on("quantization", folder_of("ALBERT"))
+    of_group = 4 * 36 * 36 + 2 * 36 * 44
+    assert f"**{2 * of_group:,} weights** take" in said(test)
+    assert "Several layers have the same parameters." in "\n".join(one.value for one in test.sidebar.caption)
+
+
+PAGES = ("heads", "inside_a_head", "shapes", "masks", "generate", "training", "flash_attention", "quantization",
+         "misconceptions", "shape_reference")  # fmt: skip
+REST = ("GPT-Neo", "Falcon", "Falcon, grouped", "Falcon, ALiBi", "MPT", "MPNet")
+OWN_CODE = ["BLOOM", "ALBERT", *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
+
+
+@pytest.mark.parametrize("name", OWN_CODE)
+def test_every_page_opens_with_a_family_whose_attention_is_its_own(name, folder_of):
+    """Also with one token, whose ALiBi is 0."""
+    for page in PAGES:
+        for prompt in (PROMPT, "5") if page in ("heads", "inside_a_head") else (PROMPT,):
+            test = on(page, folder_of(name), prompt=prompt)
+            assert not test.error, page
+            assert test.main.get("bidi_component") or test.info or test.latex, page
 
 
 def test_rounding_before_a_changed_token_is_said_to_be_that():

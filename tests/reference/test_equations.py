@@ -12,12 +12,15 @@ import torch
 import transformers
 from torch.nn import functional as F
 from transformers import AutoModelForCausalLM
+from transformers.models.bloom import modeling_bloom
 
 import viz_model as vm
 from tests.reference.families import BART, BERT, FAMILIES, LLAMA, T5, _causal, _pair, save_small
 from viz_model.heads.measures import entropy
 from viz_model.misconceptions.equations import through_one_equation
+from viz_model.misconceptions.whole import loss_without, switchable
 from viz_model.model.formula import AttentionFormula
+from viz_model.positions.biases import distance_bias
 from viz_model.positions.rotary import pair_products, rotary_pairs
 from viz_model.shapes.costs import PassSize, flops_cached, pass_flops
 from viz_model.shapes.reference import quantities
@@ -77,6 +80,11 @@ def heads_of(x, count):
     return x.unflatten(-1, (count, -1)).transpose(1, 2)
 
 
+def of_groups(own, x):
+    """(B,T,G,H/G + 2,D), of three groups."""
+    return own.query_key_value(x).unflatten(-1, (3, 4, 6))
+
+
 X = r"\hat{x}"
 # The formulas of the first layer, and what the library's own attention module makes of the same x.
 MADE = {
@@ -98,6 +106,20 @@ MADE = {
     "DeepSeek-V3": {"k": (rf"K = f_K({X})", None), "q": (rf"Q = f_Q({X})", None)},
     "OPT": {"q": (rf"Q = 0.4082\,{X}\,W_{{Q}}", lambda own, x: heads_of(own.q_proj(x), 6) * 6**-0.5)},
     "SmolLM3": {"q_pre": (rf"{X}\,W_{{Q}}", lambda own, x: heads_of(own.q_proj(x), 6))},
+    "GPT-Neo": {
+        "q": (rf"Q = {X}\,W_{{Q}}", lambda own, x: heads_of(own.attention.q_proj(x), 6)),
+        "v": (rf"V = {X}\,W_{{V}}", lambda own, x: heads_of(own.attention.v_proj(x), 6)),
+    },
+    "Falcon, grouped": {  # of each group two queries, their key and their value
+        "q_pre": (rf"{X}\,W_{{Q}}", lambda own, x: of_groups(own, x)[..., :2, :].flatten(2, 3).transpose(1, 2)),
+        "k": (rf"K = R_j\,({X}\,W_{{K}})", None),
+        "k_pre": (rf"{X}\,W_{{K}}", lambda own, x: of_groups(own, x)[..., 2, :].transpose(1, 2)),
+        "v": (rf"V = {X}\,W_{{V}}", lambda own, x: of_groups(own, x)[..., 3, :].transpose(1, 2)),
+    },
+    "BLOOM": {"v": (rf"V = {X}\,W_{{V}}", lambda own, x: heads_of(own.query_key_value(x), 6)[..., 12:])},
+    "MPT": {"q": (rf"Q = {X}\,W_{{Q}}", lambda own, x: heads_of(own.Wqkv(x)[..., :36], 6))},
+    "ALBERT": {"k": (r"K = x\,W_{K}", lambda own, x: heads_of(own.key(x), 6))},
+    "MPNet": {"k": (r"K = x\,W_{K}", lambda own, x: heads_of(own.attn.k(x), 6))},
     "GPT-2": {"k": (rf"K = {X}\,W_{{K}}", lambda own, x: heads_of(own.c_attn(x)[..., 36:72], 6))},
 }
 
@@ -110,7 +132,9 @@ def test_the_formula_of_queries_keys_and_values_is_what_the_weights_make(name, m
     own = next(module for module in model.transformer.model.modules() if "Attention" in type(module).__name__)
     with capture("blocks.0.*") as found:
         model.trace(IDS)
-    reads = found.get("blocks.0.norm1", found["blocks.0.resid_pre"])
+    reads = found["blocks.0.resid_pre"]
+    if model.config.norm_place != "post":
+        reads = found.get("blocks.0.norm1", reads)
     for site, (formula, made) in MADE[name].items():
         assert written[f"blocks.0.attn.{site}"] == formula
         if made is not None:
@@ -194,6 +218,10 @@ def test_the_stack_of_a_model_taken_out_of_a_larger_one_is_found(model_of):
 # --- the experiment on the equation, and the equation in words ---
 
 WORDS = {
+    "GPT-Neo": "softmax(QKᵀ + M)",
+    "Falcon": "softmax(QKᵀ/√D + M)",
+    "BLOOM": "softmax(QKᵀ/√D + bias + M)",
+    "MPNet": "softmax(QKᵀ/√D + bias + M)",
     "Llama": "softmax(QKᵀ/√D + M)",
     "Mistral": "softmax(QKᵀ/√D + M)",
     "Gemma 2": "softmax(3·tanh(0.378·QKᵀ / 3) + M)",
@@ -220,6 +248,55 @@ def test_a_bias_and_no_scale_are_said(model_of):
     assert AttentionFormula.of(trace, 0).latex_weights == r"\mathrm{softmax}\left(Q K^{\top} + b + M\right)"
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [("BLOOM", r"b_{ij} = m_h\,j"), ("Falcon, ALiBi", r"b_{ij} = m_h\,j"), ("MPT", r"b_{ij} = m_h\,(j - S + 1)")],
+)
+def test_slopes_are_those_of_press_et_al(name, formula, model_of):
+    """§3: for H heads, a power of 2, 2^(−8/H), 2^(−16/H) …; for 6 those of 4, then every other one of 8."""
+    published = [2.0 ** -(8 * n / 4) for n in range(1, 5)] + [2.0**-1, 2.0**-3]
+    model, trace = model_of(name), model_of(name).trace(IDS)
+    before = 6**-0.5 if name == "Falcon, ALiBi" else 1.0  # Falcon divides by √D after the sum
+    assert trace.equation(1).slopes == pytest.approx([before * slope for slope in published])
+    assert {row.site: row.formula for row in quantities(model, trace, 1)}["blocks.1.attn.bias"] == formula
+    found = distance_bias(trace, 1)
+    assert found.distances.tolist() == list(range(-len(IDS) + 1, 1))
+    close(found.by_distance, found.distances * torch.tensor(trace.equation(1).slopes).double()[:, None], 1e-5)
+    place = torch.arange(len(IDS))
+    counted = place if name != "MPT" else place - len(IDS) + 1
+    close(trace.bias(1, 3)[5], before * published[3] * counted, 1e-5)
+    assert model.trace([7]).bias(1, 3) is not None  # 0, but it is there
+
+
+@torch.inference_mode()
+def test_learned_biases_by_distance_are_those_of_the_librarys_table(model_of):
+    model = model_of("MPNet")
+    encoder = model.transformer.model.mpnet.encoder
+    found = distance_bias(model.trace(IDS), 1)
+    assert (found.slopes, found.spread) == (None, 0)
+    buckets = encoder.relative_position_bucket(found.distances)
+    learned = encoder.relative_attention_bias(buckets).T.double()  # (H,distances)
+    close(found.by_distance, learned - learned[:, found.distances == 0], 1e-6)
+    with pytest.raises(vm.VizError, match="adds nothing to its scores"):
+        distance_bias(model_of("BERT").trace(IDS), 0)
+
+
+@torch.inference_mode()
+def test_a_model_without_its_distance_bias(model_of, monkeypatch):
+    """With its positions off, BLOOM is the library's with slopes of 0."""
+    rows = torch.tensor([IDS])
+    model = model_of("BLOOM")
+    assert switchable(model)["positions"] == ""
+    off, whole = (loss_without(model, rows, parts).nats for parts in (["positions"], []))
+    monkeypatch.setattr(modeling_bloom, "_get_alibi_slopes", lambda heads, device: torch.zeros(heads))
+    folder = model.transformer.model.name_or_path
+    own = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    theirs = F.cross_entropy(own(rows).logits[0, :-1], rows[0, 1:]).item()
+    assert off == pytest.approx(theirs, abs=1e-5)
+    assert abs(off - whole) > 1e-3
+
+
 # --- what a pass costs: products written out by hand ---
 
 
@@ -241,6 +318,17 @@ def test_operations_of_experts_are_those_of_the_chosen_ones(model_of):
         layer = attention_products(config, t, keys) + t * (c * 3 + 2 * 3 * c * f)  # router, two of three experts
         by_hand = 2 * (config.n_layers * layer + c * v)
         assert pass_flops(model_of(name).transformer, PassSize(t, keys)) == by_hand
+
+
+def test_operations_of_groups_and_of_shared_layers(model_of):
+    t = 13
+    config = model_of("Falcon, grouped").config
+    layer = attention_products(config, t, t) + t * 2 * 36 * 144
+    assert pass_flops(model_of("Falcon, grouped").transformer, PassSize(t, t)) == 2 * (2 * layer + 36 * 67)
+    albert = model_of("ALBERT").config  # two groups of two layers: each layer is computed
+    layers = 4 * (attention_products(albert, t, t) + t * 2 * 36 * 44)
+    narrow = t * 20 * 36 + 36 * 20 + 20 * 67
+    assert pass_flops(model_of("ALBERT").transformer, PassSize(t, t)) == 2 * (layers + narrow)
 
 
 def test_operations_of_narrow_embeddings_and_gates(model_of):

@@ -18,6 +18,7 @@ from viz_model.quantization.twin import (
     INT8,
     LLM_INT8,
     NF4,
+    ONE_LAYER,
     Choice,
     places,
     quantize,
@@ -112,6 +113,24 @@ def test_the_twin_is_the_librarys_model_with_rounded_weights(pair):
         for threshold in (1e-6, 100.0)
     ]
     assert apart[0].abs().max() < apart[1].abs().max() / 2  # all columns in 16 bits, or all in int8
+
+
+@torch.no_grad()
+def test_layers_that_share_a_matrix_share_its_codes(tmp_path):
+    """ALBERT's two groups of two layers: one layer alone cannot be stored otherwise than the rest of its group."""
+    save_small(SMALL["ALBERT"], tmp_path)
+    model, theirs = vm.load(tmp_path), SMALL["ALBERT"].kind.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    quantized = quantize(model, Choice(INT8, ONE_LAYER, layer=1))
+    assert {tensor.place.layer for tensor in quantized.tensors.values()} == {0, 1}
+    group = theirs.albert.encoder.albert_layer_groups[0]
+    matrices = {name: matrix for name, matrix in group.named_parameters() if matrix.dim() == 2}
+    assert quantized.n_weights == sum(matrix.numel() for matrix in matrices.values())
+    assert quantized.bytes_before == 4 * quantized.n_weights
+    for name, matrix in matrices.items():
+        own = f"albert.encoder.albert_layer_groups.0.{name}".removesuffix(".weight")
+        matrix.copy_(quantized.tensors[own].after.dequantized())
+    after, _ = trace_quantized(quantized, model.trace(IDS))
+    torch.testing.assert_close(after.logits, theirs(torch.tensor([IDS])).logits[0, -1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", ["T5", "BART", "Marian", "mBART", "Pegasus"])

@@ -15,6 +15,7 @@ PARTS = ("attention", "feed-forward", "positions", "residuals", "norms")
 
 WRITTEN = {"attention": ("attn.out", "cross.out"), "feed-forward": ("ffn.out",)}
 STREAM = ("resid_pre", "resid_self", "resid_mid", "resid_post")
+ADDED_POSITIONS = ("embed.positions", "attn.bias")  # to the embedding, to the scores
 NORMS = ("norm1", "norm_cross", "norm2", "final_norm")
 
 
@@ -26,7 +27,7 @@ def switchable(model: Model) -> dict[str, str]:
     reasons = {part: "" if seen else unseen for part, seen in found.items()}
     if config.d_ff == 0:
         reasons["feed-forward"] = "This model has no feed-forward half."
-    added = any(site.endswith("embed.positions") for site in sites)
+    added = any(site.endswith(ADDED_POSITIONS) for site in sites)
     reasons["positions"] = "" if added or config.is_skeleton else unseen
     if config.position == "none":
         reasons["positions"] = "This model has no positions."
@@ -48,7 +49,8 @@ def switchable(model: Model) -> dict[str, str]:
 def loss_without(model: Model, rows: Tensor, parts: Collection[str], source: Tensor | None = None) -> Loss:
     """The loss on rows of ids (n,T) while those parts are off in every block, and in both stacks where there are two.
 
-    attention, feed-forward: write 0 to the residual stream. positions: none are added, nothing is rotated.
+    attention, feed-forward: write 0 to the residual stream. positions: none are added, to the embedding or to the
+    scores, and nothing is rotated.
     residuals: the stream after a half is what that half wrote. norms: pass on their input unchanged, the last one too.
     Choose parts that `switchable` allows. Raises VizError as `evaluation.loss`.
     """
@@ -57,7 +59,7 @@ def loss_without(model: Model, rows: Tensor, parts: Collection[str], source: Ten
     if "positions" in parts and model.config.is_skeleton:
         model = under_scheme(model, "none")
     elif "positions" in parts:
-        functions |= {site: torch.zeros_like for site in sites if site.endswith("embed.positions")}
+        functions |= {site: torch.zeros_like for site in sites if site.endswith(ADDED_POSITIONS)}
     if not functions:
         return loss(model, rows, source)
     with edit(functions):

@@ -168,7 +168,7 @@ def _savings(model, quantized, way, made: list[PassSize], logits, plain, cache: 
     stored, of_source = weight_bytes(model.transformer), source_weight_bytes(model.transformer)
     if way.quantized:
         stored += quantized.bytes_after - quantized.bytes_before
-        of_source += sum(t.bytes_after - t.bytes_before for t in quantized.tensors.values() if t.place.reads_source)
+        of_source += sum(t.bytes_after - t.bytes_before for t in quantized.stored if t.place.reads_source)
     count = tiled_bytes if way.fused else written_out_bytes
     fast = {"fast_bytes": FAST_BYTES} if way.fused else {}
     cells = max(queries * keys for _, queries, keys in attentions)

@@ -7,7 +7,7 @@ weights take. Schemes: see `quantized_matrix` and `quantized_linear`.
 import copy
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import torch
@@ -107,31 +107,39 @@ class QuantizedTensor:
 
 @dataclass(frozen=True, eq=False)
 class Quantized:
-    """A model's twin, and every matrix of it that was quantized, by full name."""
+    """A model's twin, and every matrix of it that was quantized, by full name.
+
+    Layers that share their parameters (ALBERT) share these tensors' `after`, too, which counts once.
+    """
 
     choice: Choice
     model: Model
     tensors: dict[str, QuantizedTensor]
 
     @property
+    def stored(self) -> list[QuantizedTensor]:
+        """Each matrix that is stored, once."""
+        return list({id(tensor.after): tensor for tensor in self.tensors.values()}.values())
+
+    @property
     def n_weights(self) -> int:
-        return sum(tensor.before.numel() for tensor in self.tensors.values())
+        return sum(tensor.before.numel() for tensor in self.stored)
 
     @property
     def bytes_before(self) -> int:
         """Bytes of the matrices as the model holds them."""
-        return sum(tensor.bytes_before for tensor in self.tensors.values())
+        return sum(tensor.bytes_before for tensor in self.stored)
 
     @property
     def bytes_after(self) -> int:
         """Bytes of codes and constants."""
-        return sum(tensor.bytes_after for tensor in self.tensors.values())
+        return sum(tensor.bytes_after for tensor in self.stored)
 
     @property
     def relative_error(self) -> float:
         """‖W − Ŵ‖ / ‖W‖ over all of them together."""
-        errors = math.hypot(*(tensor.relative_error * tensor.norm for tensor in self.tensors.values()))
-        return errors / (math.hypot(*(tensor.norm for tensor in self.tensors.values())) or 1.0)
+        errors = math.hypot(*(tensor.relative_error * tensor.norm for tensor in self.stored))
+        return errors / (math.hypot(*(tensor.norm for tensor in self.stored)) or 1.0)
 
 
 def places(host: Host) -> list[WeightPlace]:
@@ -155,14 +163,20 @@ def quantize(model: Model, choice: Choice, tell: Tell = untold) -> Quantized:
     tell: told after each matrix how many numbers are rounded, of how many.
     Raises VizError where the model has no linear layer that was chosen.
     """
-    chosen = [place for place in places(model.transformer) if choice.takes(place)]
+    weights = {place: model.transformer.network.get_submodule(place.name).weight for place in places(model.transformer)}
+    taken = {id(weight) for place, weight in weights.items() if choice.takes(place)}
+    chosen = [
+        place for place, weight in weights.items() if id(weight) in taken
+    ]  # and all that share a matrix with them
     if not chosen:
         raise VizError(f"{model.name} has no {choice.which} weights in its blocks. Choose other weights to quantize.")
     twin = model.transformer.sharing_copy()
     linears = {place: twin.network.get_submodule(place.name) for place in chosen}
-    total, done, tensors = sum(linear.weight.numel() for linear in linears.values()), 0, {}
+    total, done, tensors, made = sum(linear.weight.numel() for linear in linears.values()), 0, {}, {}
     for place, linear in linears.items():
-        tensor = _quantized_tensor(place, matrix_of(linear), choice.scheme)
+        if id(linear.weight) not in made:
+            made[id(linear.weight)] = _quantized_tensor(place, matrix_of(linear), choice.scheme)
+        tensor = replace(made[id(linear.weight)], place=place)
         # The module stays where it is, with the hooks and facts that others have put on it; its product is another.
         if choice.scheme == LLM_INT8:
             linear.forward = MixedInt8Product(tensor.after, linear.bias, tensor.before, place.name, choice.threshold)

@@ -145,6 +145,8 @@ def _formula(trace: Trace, layer: int, local: str, found: dict, *, across: bool)
     config = trace.config
     if local == "embed":
         return _embedding(config, found)
+    if local == "bias":
+        return _bias(trace, layer, found)
     if local in ("scores", "weights"):
         return _scores(trace, layer) if local == "scores" else _weights(trace, layer, found)
     if local == "logits":
@@ -195,6 +197,14 @@ def _feed_forward(config: ModelFacts) -> str:
 def _scores(trace: Trace, layer: int) -> str:
     """What the products are multiplied with; T5 has no scale, Granite one of its own."""
     return AttentionFormula.of(trace, layer).latex_scores
+
+
+def _bias(trace: Trace, layer: int, found: dict) -> str:
+    """ALiBi grows with the key's position, counted from the first key or back from the last (MPT)."""
+    bias = found[f"{trace.config.attention_name(trace.part, layer)}.bias"]
+    if trace.equation(layer).slopes is None:
+        return CONTRACT["bias"][3]
+    return r"b_{ij} = m_h\,j" if not bias[..., 0].any() else r"b_{ij} = m_h\,(j - S + 1)"
 
 
 def _weights(trace: Trace, layer: int, found: dict) -> str:

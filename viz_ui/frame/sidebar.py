@@ -81,6 +81,10 @@ def _choose_model() -> vm.Model:
         help="C is the width of the residual stream, and D is the width of a head. The parameters are stored as "
         f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
     )
+    if config.shares_layers:
+        st.sidebar.caption(
+            "Several layers have the same parameters. Each reads another stream, so each has its own weights."
+        )
     if model.has_adapter:
         st.sidebar.caption(
             "The folder of this model also holds an adapter, a small change of the weights. The change is added: W + "

@@ -64,6 +64,11 @@ GLOSSARY = {
         "all of them.",
         "Goodfellow et al. 2016, “Deep Learning”, §6.2.2.3",
     ),
+    "ALiBi": Term(
+        "Attention with linear biases. Each head lowers a score by a fixed slope for each token of distance between "
+        "query and key.",
+        "Press et al. 2022, “Train Short, Test Long: Attention with Linear Biases”, §3",
+    ),
     "mask": Term(
         "The rule that says which keys a query may read. A forbidden cell gets the score −∞, so its weight is 0.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.2.3",
