@@ -25,6 +25,7 @@ from viz_model.flash.timing import Shapes
 from viz_model.model.formula import AttentionFormula
 from viz_ui.components.tiles import tiles
 from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, held, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.forms import Whole
 from viz_ui.frame.view import View, choose_cell, current_view
 from viz_ui.look.formulas import coloured
@@ -69,12 +70,13 @@ def draw() -> None:
     trace = view.trace
     tiling = choose_tiling(trace)
     problem = refusal(view, tiling)
-    if problem:
-        st.info(problem, icon=":material/grid_on:")
-    elif trace.mask(view.layer).any():
-        draw_tiles(tiling)
-    else:
-        st.info("Under this mask no query may read a key, so there is nothing to show.", icon=":material/grid_off:")
+    with main_picture():
+        if problem:
+            st.info(problem, icon=":material/grid_on:")
+        elif trace.mask(view.layer).any():
+            draw_tiles(tiling)
+        else:
+            st.info("Under this mask no query may read a key, so there is nothing to show.", icon=":material/grid_off:")
     draw_traffic(view, tiling, stepped=not problem)
     st.subheader("Time and memory on this machine")
     config = view.model.config

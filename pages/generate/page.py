@@ -9,6 +9,7 @@ from pages.generate.run import Branches, Run, read_branches, write_branches
 from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import generation
 from viz_ui.frame.address import choose, end_run, held, hold, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.forms import Text, Whole
 from viz_ui.frame.passes import shown_pass
 from viz_ui.frame.view import View, current_view
@@ -36,7 +37,7 @@ def draw() -> None:
     view = current_view()
     st.title("Generate")
     if view.model.config.layout == "encoder-only":
-        st.info(
+        main_picture().info(
             f"{view.model.name} reads a text in both directions, so it predicts no next token. In the sidebar, choose "
             "a model with a decoder."
         )
@@ -72,7 +73,8 @@ def draw() -> None:
             icon=":material/warning:",
         )
     if run.steps:
-        draw_steps(view, run, choices)
+        with main_picture():
+            draw_steps(view, run, choices)
     if not run.is_done(wanted):  # the steps so far are drawn before more are made: a picture that waits turns pale
         run.advance(wanted, SECONDS_A_RUN)
         st.rerun()

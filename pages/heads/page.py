@@ -13,6 +13,7 @@ from pages.heads.head_values import CARRIED, DRAWN, WEIGHTS
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
@@ -80,7 +81,7 @@ def draw_heads(drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> Non
     view = current_view()
     with st.container(horizontal=True, gap="medium"):
         heads_side, head_side = st.container(width=340), st.container(key="head_side")
-    with head_side:  # first, so that it is drawn while the rest is still under way
+    with head_side, main_picture():  # first, so that it is drawn while the rest is still under way
         draw_head(view, drawn, full, shown)
     with heads_side:
         draw_grid(view, drawn, full, shown)

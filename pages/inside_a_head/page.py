@@ -7,6 +7,7 @@ from viz_model.model.formula import AttentionFormula
 from viz_model.transformer.attention import softmax_input
 from viz_ui.components.panels import Matrix, Symbol, panels
 from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
@@ -25,7 +26,9 @@ def draw() -> None:
         help=explained("value", "score", "softmax", "attention weight"),
     )
     st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
-    draw_steps(choose_shown(view))
+    shown = choose_shown(view)
+    with main_picture():
+        draw_steps(shown)
     draw_sources(view)
     st.subheader(f"Query {view.query} and key {view.key}, step by step")
     draw_arithmetic(view, products_open=True)

@@ -21,6 +21,7 @@ from viz_model.model.formula import AttentionFormula
 from viz_ui.components.mask_editor import mask_editor
 from viz_ui.components.panels import Bars, Matrix, Symbol, panels
 from viz_ui.frame.address import bring_sidebar_along
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, choose_picked_cell, current_view
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
@@ -46,7 +47,8 @@ def draw() -> None:
             draw_words(view, chosen_side(view, name))
     # Here, where a click can stop it; what is drawn below finds the passes made.
     masked_traces(view, [chosen_side(view, name) for name in SIDES], can_stop=True)
-    draw_sides()
+    with main_picture():
+        draw_sides()
     with st.container(horizontal=True, gap="medium"):
         with st.container(key="next_side"):
             draw_prediction(view)

@@ -8,6 +8,7 @@ import streamlit as st
 import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
 from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.page_sections import choose_section
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
@@ -51,16 +52,17 @@ def draw() -> None:
     chosen = choose_section("Misconceptions", names, key="claim")
     st.markdown("**What do people often get wrong about attention?** Guess, then let an experiment answer.")
     claim = CLAIMS[chosen]
-    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+    with main_picture("claim"), st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         st.subheader(f"{names.index(chosen) + 1}. “{claim.words}”", width="content", help=explained(*claim.terms))
         guess = linked(st.segmented_control, "Your guess", GUESSES, key=f"guess_{chosen.lower().replace(' ', '_')}")
-    if guess is None:
+    if guess is None and not st.context.is_embedded:  # there, nobody could guess
         st.info(
             "Guess first. Then an experiment on your prompt gives the answer. You can change the experiment.",
             icon=":material/help:",
         )
         return
-    draw_experiment(claim)
+    with main_picture():
+        draw_experiment(claim)
 
 
 @st.fragment

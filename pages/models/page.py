@@ -11,6 +11,7 @@ from viz_model.checkpoints.compared import read_compared
 from viz_model.memory_limits import RESERVE, available_bytes, needed_bytes
 from viz_ui.components.model_table import Act, ModelRow, model_table
 from viz_ui.frame.address import chosen_value
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.loaded_models import (
     begin_fetch,
     cancel_fetch,
@@ -58,7 +59,8 @@ def draw() -> None:
             "parameter", "residual stream", "feed-forward", "grouped heads", "value", "attention weight", "bit"
         ),
     )
-    draw_table()
+    with main_picture():
+        draw_table()
     draw_forms()
     draw_compared()
 

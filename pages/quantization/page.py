@@ -8,6 +8,7 @@ from pages.quantization.effects import draw_effects
 from pages.quantization.savings import choose_new_tokens, draw_savings
 from pages.quantization.weights import draw_weights
 from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
@@ -66,14 +67,15 @@ def draw() -> None:
         )
     try:
         quantized = quantized_model(view, current_choice(view, scheme, which, threshold))
-        if section == THREE:
-            draw_savings(view, quantized)
-        else:
-            draw_section(section, scheme, which, threshold)
+        with main_picture():
+            if section == THREE:
+                draw_savings(view, quantized)
+            else:
+                draw_section(section, scheme, which, threshold)
     except Stopped:
         pass  # where the work was shown, it is said
     except vm.VizError as error:
-        st.info(plain(sentence(str(error))), icon=":material/edit:")
+        main_picture("refused").info(plain(sentence(str(error))), icon=":material/edit:")
     if section in SOURCES:
         st.caption(SOURCES[section])
 

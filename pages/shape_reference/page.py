@@ -6,6 +6,7 @@ import streamlit as st
 from viz_model.model.formula import AttentionFormula
 from viz_model.shapes import costs
 from viz_model.shapes.reference import GROUPS, Quantity, letters, quantities
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.passes import kept_pass
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import coloured
@@ -65,13 +66,14 @@ def draw() -> None:
             "logit",
         ),
     )
-    draw_letters(view)
-    st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
-    rows = rows_of(view)
-    for group in GROUPS:
-        draw_group(group, [row for row in rows if row.group == group])
-    draw_costs(view)
-    draw_notes(view, rows)
+    with main_picture():
+        draw_letters(view)
+        st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
+        rows = rows_of(view)
+        for group in GROUPS:
+            draw_group(group, [row for row in rows if row.group == group])
+        draw_costs(view)
+        draw_notes(view, rows)
 
 
 def rows_of(view: View) -> list[Quantity]:

@@ -10,6 +10,7 @@ from viz_model.shapes.contract import block_nodes, outer_nodes, sizes
 from viz_ui.components.panels import panels
 from viz_ui.components.shape_diagram import Diagram, shape_diagram
 from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, choose_head, choose_picked_cell, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, shown
@@ -53,7 +54,8 @@ def draw() -> None:
         if shown == ANY or is_ours(current_view().trace.config):
             st.markdown(SENTENCES[shown], width="content", help=explained(*TERMS[shown]))
     if shown == ANY:
-        draw_any_model()
+        with main_picture():
+            draw_any_model()
     else:
         draw_running()
 
@@ -63,7 +65,7 @@ def draw_running() -> None:
     """The diagram of the running model and the opened tensor: a fragment, so that a click answers at once."""
     view = current_view()
     if not is_ours(view.trace.config):
-        st.info(
+        main_picture().info(
             f"This section shows the PyTorch code of the bundled models, but {plain(view.model.name)} runs the code of "
             f"its library. Choose a bundled model, look at “{ANY}”, or find the tensors of {plain(view.model.name)} on "
             "the page “Shape reference”."
@@ -75,7 +77,7 @@ def draw_running() -> None:
         heading = st.container()
         opened = opened_tensor(view, nodes[chosen_node(view, nodes)])
         heading.subheader(plain(" · ".join(dict.fromkeys([opened.node.title, opened.node.name]))))
-    with diagram_place:
+    with diagram_place, main_picture():
         draw_diagram(view, opened)
     draw_opened(view, opened)
     bring_sidebar_along()

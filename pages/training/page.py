@@ -6,6 +6,7 @@ from pages.training.live import draw_choices
 from pages.training.targets import draw_asked
 from pages.training.watched import draw_training
 from viz_ui.frame.address import linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
 
@@ -30,7 +31,8 @@ def draw() -> None:
             r"$-\ln p(\mathrm{target})$, in nats. Training makes the mean loss smaller.",
             help=explained("nat", "logit"),
         )
-        draw_asked(current_view())
+        with main_picture():
+            draw_asked(current_view())
         st.caption(
             "Next tokens: Radford et al. 2018, “Improving Language Understanding by Generative Pre-Training”, eq. 1. "
             "Hidden tokens: Devlin et al. 2019, “BERT”, §3.1. Teacher forcing (in training, the decoder reads the "
@@ -43,7 +45,8 @@ def draw() -> None:
         help=explained("attention weight", "feed-forward", "previous-token head", "induction"),
     )
     draw_choices()
-    draw_training()
+    with main_picture():
+        draw_training()
     st.caption(
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”; Olsson et al. 2022, “In-context "
         "Learning and Induction Heads”. Random repeats: each row has 48 random characters, and one segment of the row "

@@ -225,3 +225,19 @@ def test_nothing_sticks_out_of_the_page(page, app_url, path, prompt):
     open_page(page, link(app_url, path, prompt=prompt, layer=1, head=2, query=5, key=2))
     for look in looks(page):
         nothing_sticks_out(page, "[data-panel]", look)
+
+
+def test_within_another_page_the_main_picture_stands_alone(page, app_url):
+    """Also after a click, which writes the address."""
+    open_page(page, link(app_url, "masks", prompt=PROMPT) + "&embed=true")
+    picture = page.locator("[class*='st-key-picture_']")
+    expect(picture.get_by_text("Weights under mask A")).to_be_visible()
+    click_cell(page, "weights A", QUERY, KEY)
+    eventually(lambda: address(page).get("cell"), f"{QUERY}.{KEY}")
+    settle(page)
+    eventually(lambda: address(page).get("embed"), "true")
+    for hidden in ("stSidebar", "stHeader"):
+        expect(page.get_by_test_id(hidden).filter(visible=True)).to_have_count(0)
+    seen = page.evaluate("document.querySelector('[data-testid=stMainBlockContainer]').innerText")
+    assert seen.strip() == picture.inner_text().strip()
+    assert "Masks" not in seen

@@ -33,9 +33,11 @@ PROMPTS = {
 }
 
 
-def opened(page: str = "heads", **address) -> AppTest:
-    """The page that a link with this address opens; its first run is over and had no exception."""
+def opened(page: str = "heads", *, is_embedded: bool = False, **address) -> AppTest:
+    """The page that a link with this address opens, or shows within another page; its first run is over and had no
+    exception."""
     test = AppTest.from_file(MAIN, default_timeout=120)
+    test.context["is_embedded"] = is_embedded
     for name, value in address.items():
         test.query_params[name] = str(value)
     switch_page(test, page).run()

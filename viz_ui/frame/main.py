@@ -6,6 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from viz_ui.frame.address import begin_page, begin_run, draw_echo, end_run
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, end_unwatched
 from viz_ui.frame.navigation import MODELS, choose_page
 from viz_ui.frame.sidebar import draw_sidebar
@@ -25,7 +26,7 @@ begin_page()
 is_whole = False
 if view is None and page.title != MODELS:  # the page Models is where another one can be chosen
     st.title(page.title)
-    st.info(st.session_state["problem"], icon=":material/edit:")
+    main_picture("problem").info(st.session_state["problem"], icon=":material/edit:")
 else:
     st.session_state["view"] = view
     with suppress(Stopped):  # where the work was shown, it is said

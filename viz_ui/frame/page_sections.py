@@ -6,6 +6,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_ui.frame.address import bring_sidebar_along, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped
 from viz_ui.look.text import plain, sentence
 
@@ -34,9 +35,10 @@ def draw_section(draw: Callable[[], None]) -> None:
 def draw_long_section(draw: Callable[[], None]) -> None:
     """The section as a part of the whole run, for work that can be stopped (see `jobs.finished`)."""
     try:
-        draw()
+        with main_picture():
+            draw()
     except Stopped:
         pass  # where the work was shown, it is said
     except vm.VizError as error:
-        st.info(plain(sentence(str(error))), icon=":material/edit:")
+        main_picture("refused").info(plain(sentence(str(error))), icon=":material/edit:")
     bring_sidebar_along()

@@ -7,6 +7,7 @@ from viz_model.model import MOST_WRITTEN
 from viz_model.transformer.masks import NAMES as MASKS
 from viz_model.transformer.masks import window_in
 from viz_ui.frame.address import arriving, choose, half_of_pair, linked
+from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.examples import EXAMPLES
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
@@ -97,7 +98,8 @@ def _say_missing(name: str) -> None:
     """That the model of a link, or the one that was looked at, is not here; until another one is chosen."""
     missing = st.session_state.get("missing_model")
     if missing is not None:
-        st.sidebar.warning(
+        place = main_picture("missing") if st.context.is_embedded else st.sidebar
+        place.warning(
             f"The model {plain(missing[:LONGEST_NAME])} is not here: it was removed, or it cannot be read. You see "
             f"{plain(name)} instead. Choose another model above{', or fetch one on the page Models' * may(FETCH)}.",
             icon=":material/search_off:",
