@@ -44,7 +44,7 @@ MOST_KILOBYTES = 100_000
 
 SOURCES = (
     "The full-matrix method computes whole matrices, as the other pages show them. The fused function is "
-    "scaled_dot_product_attention of torch, which chooses its own tiles. A time is the fastest of up to nine calls. "
+    "scaled_dot_product_attention of torch, which chooses its own tiles. A time is the shortest of up to nine calls. "
     "Memory is the peak memory of torch, including the result. “Bytes moved” adds up the bytes of every load and "
     "every store, repeated ones included. Papers: Milakov and Gimelshein 2018, Algorithm 3 (online softmax); Dao et "
     "al. 2022, “FlashAttention”, Algorithms 0 and 1, Theorem 2 (with full matrices the bytes grow like "

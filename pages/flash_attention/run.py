@@ -141,7 +141,7 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
         f"{NUMBER_BYTES * full:,}. "
     )
     if tiled > full:
-        words += "Tiles as small as these save nothing. "
+        words += "Tiles as small as these save no traffic. "
     if tiling.order == traffic.QUERIES_OUTSIDE:
         rows = every(tiling.rows, "query", "queries")
         return words + f"K and V are read once for every {rows}, so with more rows in a tile, fewer bytes are moved."

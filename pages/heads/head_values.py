@@ -38,7 +38,7 @@ DRAWN = {
         HeadQuantity(WEIGHTS, "the softmax of each row of “scores + mask”", "weights", "sequential", masked=True),
         HeadQuantity(
             CARRIED,
-            "weight × length of the value vector, ‖a·v‖: how much the token of the key contributes",
+            "‖a·v‖, the weight times the length of the value vector, which is how much the key's token contributes",
             "value",
             "sequential",
             masked=True,

@@ -28,7 +28,7 @@ SENTENCES = {
 
 TERMS = {
     SIDE_BY_SIDE: ("attention weight", "cross-attention", "encoder output", "logit"),
-    NORMS: ("norm", "pre-norm", "post-norm", "residual stream"),
+    NORMS: ("norm", "pre-norm", "post-norm", "residual stream", "feed-forward"),
     CROSS: ("cross-attention", "encoder output", "attention weight", "softmax"),
     BLANK: ("surprise", "bit"),
 }

@@ -73,9 +73,9 @@ def draw_side_by_side() -> None:
             "The grey line is the residual stream. N is a norm. At each “+”, the result of a box is added to the "
             "stream. Each small picture shows the mean weights of all heads; the largest of these weights has the "
             f"brightest colour. Masked cells are hatched. Parameters: {', '.join(sizes)}.",
-            help="A tensor is an array of numbers with one or more axes. Each position has a vector. If "
-            "positions are learned, training found these vectors; if positions are sinusoidal, the vectors are sines "
-            "and cosines of the position. “blocks.0” in the name of a tensor is layer 0.\n\n"
+            help="A tensor is an array of numbers with one or more axes. Each position has a vector, which is added to "
+            "the token. If positions are learned, training found these vectors; if positions are sinusoidal, the "
+            "vectors are sines and cosines of the position. “blocks.0” in the name of a tensor is layer 0.\n\n"
             + explained("residual stream", "norm", "feed-forward"),
         )
     draw_opened(examples[name], site, heading)

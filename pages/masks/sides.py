@@ -34,8 +34,8 @@ EXPLAINED = {
     "stays closed.",
     "prefix": "The prefix is the first n tokens, and every query reads the whole prefix. After the prefix, a query "
     "also reads itself and the tokens before it.",
-    "padding": "Padding is filler that makes texts equally long. No query reads the padded positions, but the tokens "
-    "there still read others.",
+    "padding": "Padding is filler that makes texts equally long. No query reads the padded positions, but the padded "
+    "positions still read other tokens.",
     "drawn by hand": "Open and close cells below.",
 }
 

@@ -144,9 +144,10 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
         )
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())
+    share = f"All {position}" if touched == position else f"{touched} of the {position}"
+    places = "**Position 0**" if position == 1 else f"**{share}** positions before position {position}"
     return head + (
-        f"**{touched} of the {position}** position{'s' * (position != 1)} before position {position} changed. The "
-        f"residual stream changed most at position {place}, after {'the ' if layer == 0 else ''}"
+        f"{places} changed. The residual stream changed most at position {place}, after {'the ' if layer == 0 else ''}"
         f"{_places(change)[layer]}: by **{number(100 * before.max(), 3)} %** of the length of its vector."
     )
 

@@ -40,7 +40,7 @@ def draw(view: View) -> None:
         "here."
     )
     st.caption(
-        f"Layer {view.layer}, head {view.head}. One function computes "
+        f"This is layer {view.layer}, head {view.head}. One function computes "
         f"{' and '.join(plain(formula.weights) for formula in formulas)} from the recorded queries and keys, and only "
         f"the mask M is changed. Under the model's own mask, the function must give the recorded weights. {papers}"
     )

@@ -38,8 +38,8 @@ COLUMNS = (
     ("V", "Tokens in the vocabulary"),
     ("T", "Length of the longest prompt, in tokens"),
     ("Parameters", "How many numbers the model has learned"),
-    ("On disk", "Size of its parameters on this machine, now or after it is fetched"),
-    ("In memory", "Size of its parameters when it is loaded: four bytes each"),
+    ("On disk", "Size of the model's parameters on this machine, now or once the model is fetched"),
+    ("In memory", "Size of the model's parameters when the model is loaded: four bytes for each parameter"),
 )
 
 LOOK, FETCH, CANCEL, REMOVE, CLOSE = "look", "fetch", "cancel", "remove", "close"
@@ -76,7 +76,7 @@ def draw_table() -> None:
     st.caption(
         f"At most two models stay loaded at a time, and all visitors share them. Loaded now: {loaded}. "
         + (f"{size_words(free)} of memory is free. " if free is not None else "")
-        + f"A model needs the memory in the column “In memory”, and {size_words(RESERVE)} more to run. Every model is "
+        + f"To run, a model needs the memory in the column “In memory” and {size_words(RESERVE)} more. Every model is "
         "computed in float32, because half precision would change attention weights by more than 0.0001."
     )
 

@@ -54,7 +54,7 @@ TERMS = {
     ROTATION: ("RoPE", "score"),
     BIAS: ("score", "softmax", "attention weight", "ALiBi", "embedding"),
     SITES: ("embedding", "logit", "RoPE", "parameter"),
-    PAST: ("RoPE", "nat", "attention weight"),
+    PAST: ("RoPE", "nat", "attention weight", "previous-token head"),
 }
 
 SOURCES = {

@@ -112,7 +112,7 @@ def _draw_frequencies(shown: FittingPrompt, pairs: RotaryPairs) -> None:
         theta, name = _written_theta(pairs)
         st.markdown(
             f"{theta}. The fastest pair makes one "
-            f"turn in **{number(waves.min().item(), 3)}** tokens, the slowest in "
+            f"turn in **{number(waves.min().item(), 3)}** tokens, and the slowest pair in "
             f"**{number(waves.max().item(), 3)}**. Distance {length:,} is the first distance that never occurred in "
             f"training. At this distance, **{new} of the {len(waves)}** pairs {'reaches' if new == 1 else 'reach'} an "
             f"angle that is new to the model.{seen if others else ''}"

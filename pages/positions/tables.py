@@ -126,8 +126,8 @@ def _pair_words(shown: FittingPrompt, table: Tensor) -> str:
     lengths = first.norm().item(), second.norm().item()
     product = (first @ second).item()
     return (
-        f"Rows {i} and {j}: dot product {number(product, 3)}, lengths {number(lengths[0], 3)} and "
-        f"{number(lengths[1], 3)}, cosine {number(product / (lengths[0] * lengths[1]), 3)}."
+        f"Rows {i} and {j} have the dot product {number(product, 3)}, the lengths {number(lengths[0], 3)} and "
+        f"{number(lengths[1], 3)}, and the cosine {number(product / (lengths[0] * lengths[1]), 3)}."
     )
 
 

@@ -207,12 +207,12 @@ def draw_tables(preset: Preset, config: TransformerConfig, batch: int, length: i
     each_logits = " The logits of every position are included." if preset.logits else ""
     st.caption(
         f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. **Parameters:** tied parameters "
-        f"count once.{positions} **Activations:** we count every tensor that the view “this model” draws, kept "
-        f"once, with {number_bytes} bytes per number. Masks and ids are left out, and all prompts of a batch share the "
-        "position rows. The three T² matrices are QKᵀ, the scaled scores and the weights. A fused kernel (one program "
-        "for all steps of attention) never stores these matrices (Dao et al. 2022, “FlashAttention”). **FLOPs:** only "
-        "matrix products are counted. A multiplication and an addition are two FLOPs, and all T² cells are computed, "
-        f"even the masked ones.{each_logits} Kaplan et al. 2020, "
+        f"count once.{positions} **Activations:** we count every tensor that the view “this model” draws. Each "
+        f"tensor is kept once, with {number_bytes} bytes per number. Masks and ids are left out, and all prompts of a "
+        "batch share the position rows. The three T² matrices are QKᵀ, the scaled scores and the weights. A fused "
+        "kernel (one program for all steps of attention) never stores these matrices (Dao et al. 2022, "
+        "“FlashAttention”). **FLOPs:** only matrix products are counted. A multiplication and an addition are two "
+        f"FLOPs, and all T² cells are computed, even the masked ones.{each_logits} Kaplan et al. 2020, "
         "“Scaling Laws”, §2.1.",
         help=explained("embedding", "unembedding", "tied", "norm", "feed-forward", "logit"),
     )

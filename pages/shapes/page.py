@@ -146,7 +146,7 @@ def draw_opened(view: View, opened: Opened) -> None:
     """The chosen tensor as a matrix, and the line of PyTorch that makes it."""
     node = opened.node
     st.code(node.line, language="python", wrap_lines=True)
-    where = [f"`{variable}` is {plain(name)}" for variable, name in node.inputs.items()]
+    where = [f"`{variable}` is the tensor {plain(name)}" for variable, name in node.inputs.items()]
     where += [words for name, words in MEANT.items() if name in node.line]
     needs = (
         f'To run this line, first set `model = vm.load("{view.model.name}").transformer` and replace each letter by '

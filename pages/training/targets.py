@@ -81,7 +81,7 @@ def _exercise(view: View) -> Exercise:
                 0,
                 key="hide",
                 width=150,
-                help="This number decides which tokens are hidden, at random. Another number hides other tokens.",
+                help="The hidden tokens are chosen at random. Another number here hides other tokens.",
             )
         trace, targets = hidden_token_targets(model, view.prompt, seed)
         words = (
@@ -140,7 +140,8 @@ def _draw_expected(model: vm.Model, exercise: Exercise, position: int) -> None:
     name = plain(shown(model.token_bytes([target])[0]))
     st.markdown(
         f"At **{names[nearest]}**, the target **{name}** has a loss of "
-        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats** and rank **{rank:,}**."
+        f"−ln {number(math.exp(-loss), 3 if loss > 0.01 else 7)} = **{number(loss)} nats**. The target has rank "
+        f"**{rank:,}** of {model.config.vocab_size:,}."
     )
     likeliest = expected(trace, nearest)
     ranks = [*range(1, len(likeliest) + 1)]

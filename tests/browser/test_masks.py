@@ -222,7 +222,7 @@ def test_the_reader_changes_a_token_and_sees_what_it_reaches(page, app_url):
     expect(
         page.get_by_text("Nothing before position 6 changed: the largest difference there is exactly 0")
     ).to_be_visible()
-    expect(page.get_by_text("6 of the 6 positions before position 6 changed")).to_be_visible()
+    expect(page.get_by_text("All 6 positions before position 6 changed")).to_be_visible()
     settle(page)
     page.get_by_role("button", name="Likely tokens").click()
     page.get_by_role("menuitem").nth(1).click()

@@ -33,7 +33,7 @@ def longer(model: Model, length: int) -> Model:
     config = model.config
     if config.position not in ("rotary", "sinusoidal", "none"):
         last = config.context_length - 1
-        raise VizError(f"Position {last + 1} has no row: {model.name} learned only rows 0 to {last}.")
+        raise VizError(f"Position {last + 1} has no row, because {model.name} learned only rows 0 to {last}.")
     wanted = replace(config, context_length=length)
     if config.is_skeleton:
         return with_config(model, wanted)

@@ -154,7 +154,7 @@ def _rows(model: Model, first: int, count: int) -> Tensor:
     table = learned_table(model.transformer)
     if first + count > len(table):
         raise VizError(
-            f"Position {first + count - 1} has no row: {model.name} learned only rows 0 to {len(table) - 1}."
+            f"Position {first + count - 1} has no row, because {model.name} learned only rows 0 to {len(table) - 1}."
         )
     return table[first : first + count]
 

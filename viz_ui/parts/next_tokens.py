@@ -20,7 +20,7 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
     found = compare_next_tokens(first, second, SHOWN)
     pieces = [shown(piece) for piece in view.model.token_bytes([*found.ids, found.logit_change_id])]
     st.markdown(
-        f"{place}: KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits**. "
+        f"{place}, the two predictions are KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits** apart. "
         + (
             f"The logit of **{plain(pieces[-1])}** changes most, by {number(found.logit_change)}."
             if found.logit_change
@@ -46,8 +46,12 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
     )
     listed = min(SHOWN, len(first))
     shared = 2 * listed - len(found.ids)
-    both = f", because {shared} {'is' if shared == 1 else 'are'} in both lists" * bool(shared)
+    if shared == listed:
+        together = "Both lists have the same tokens."
+    else:
+        both = f", because {shared} {'is' if shared == 1 else 'are'} in both lists" * bool(shared)
+        together = f"Together these are {counted(len(found.ids), 'token')}{both}."
     st.caption(
         f"The table has the {listed} likeliest tokens of “{names[0]}” and the {listed} likeliest of “{names[1]}”. "
-        f"Together these are {counted(len(found.ids), 'token')}{both}. The vocabulary has {len(first):,} tokens."
+        f"{together} The vocabulary has {len(first):,} tokens."
     )

@@ -27,9 +27,9 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
     )
     st.caption(
         f"These steps are recomputed in 64 bits from Q, K{'' if cell.bias is None else ', the bias'} and the mask. The "
-        "model's own weight is "
-        f"{number(cell.drawn_weight, 6)}; the difference is {number(abs(cell.weight - cell.drawn_weight), 2)}. "
-        "m is the largest score of the row. m is subtracted so that exp cannot overflow; the division cancels m again."
+        f"model's own weight is {number(cell.drawn_weight, 6)}, and the recomputed weight differs from it by "
+        f"{number(abs(cell.weight - cell.drawn_weight), 2)}. m is the largest score of the row. m is subtracted so "
+        "that exp cannot overflow; the division by the row's sum cancels m again."
     )
     with st.expander(f"The {len(cell.products)} products of q · k", expanded=products_open):
         draw_products(cell)

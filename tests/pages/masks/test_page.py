@@ -130,7 +130,7 @@ def test_a_later_token_changes_nothing_before_it_only_under_the_causal_mask():
     test = app(changed=6, replacement=" king")
     said, matrices = words(test), drawn_matrices(test)
     assert "Nothing before position 6 changed: the largest difference there is **exactly 0**" in said
-    assert "**6 of the 6** positions before position 6 changed" in said
+    assert "**All 6** positions before position 6 changed" in said
     assert not matrices["stream A"][0][:, :6].any()
     assert matrices["stream A"][0][1:, 6:].all()
     assert matrices["stream B"][0][1:].all()

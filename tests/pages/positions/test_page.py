@@ -101,7 +101,7 @@ def test_tables_against_the_file_and_the_formula():
     sinusoids = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(256, 256)
     np.testing.assert_allclose(matrices(test)["rows"], sinusoids, atol=1e-3)
     product = sinusoids[QUERY] @ sinusoids[KEY]
-    assert f"Rows {QUERY} and {KEY}: dot product {product:.1f}" in words(test)
+    assert f"Rows {QUERY} and {KEY} have the dot product {product:.1f}" in words(test)
     assert "Position 256 has no row" in words(test).replace("\\", "")
 
 
@@ -166,7 +166,9 @@ def test_a_longer_text_with_other_angles_against_transformers():
     choices = {"positions": LONGER, "past_times": "512", "angles": "larger base", "past_factor": 2}
     test = app(model="tiny-gpt", **choices)
     said = words(test).replace("\\", "")
-    assert "This section shows tiny-llama. Position 256 has no row: tiny-gpt learned only rows 0 to 255." in said
+    assert (
+        "This section shows tiny-llama. Position 256 has no row, because tiny-gpt learned only rows 0 to 255." in said
+    )
     books = (TINY_GPT / "held-out.txt").read_text("utf-8").strip("\n").split("\n\n")
     tokenizer = vm.load("tiny-llama").tokenizer
     text = np.concatenate([[tokenizer.end_of_text, *tokenizer.encode(book)] for book in books])

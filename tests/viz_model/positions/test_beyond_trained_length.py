@@ -98,7 +98,9 @@ def test_sinusoids_go_on_and_learned_rows_do_not():
     angles = np.arange(LENGTH)[:, None] / 10000 ** (np.arange(0, 24, 2) / 24)
     np.testing.assert_allclose(found["embed.positions"][0, :, 0::2], np.sin(angles), atol=1e-6)
     assert model.config.context_length == CONTEXT
-    with pytest.raises(vm.VizError, match=f"Position {CONTEXT} has no row: small learned only rows 0 to {CONTEXT - 1}"):
+    with pytest.raises(
+        vm.VizError, match=f"Position {CONTEXT} has no row, because small learned only rows 0 to {CONTEXT - 1}"
+    ):
         longer(vm.Model("small", small_model()), LENGTH)
     with pytest.raises(vm.VizError, match="rotary pairs are known"):
         stretched(model, LENGTH, Stretch(DIVIDED, FACTOR))

@@ -125,7 +125,7 @@ def test_moved_on_learned_rows_are_those_of_transformers_position_ids():
         trace = model.trace(ids, mask="bidirectional")
     expected = unmasked_attentions(ids, positions=list(range(200, 200 + len(ids))))
     np.testing.assert_allclose(trace.weights(2, 5), expected[2, 5], atol=1e-5)
-    with pytest.raises(vm.VizError, match="Position 256 has no row: tiny-gpt learned only rows 0 to 255"):
+    with pytest.raises(vm.VizError, match="Position 256 has no row, because tiny-gpt learned only rows 0 to 255"):
         site_changes(model, ids, model, 257 - len(ids))
 
 
