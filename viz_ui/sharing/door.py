@@ -30,6 +30,7 @@ _ROOT = os.fsencode(Path(__file__).resolve().parents[2])
 _ANSWERED = {"rerun_script", "stop_script", "app_heartbeat"}
 _ANSWERED_OPERATIONS = {"deferred_file", "dataframe_chunk"}  # a download, and more rows of a long table
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[a-z0-9._-]+)(:\d+)?")  # RFC 9110, §7.2
+_UPLOADS = "/_stcore/upload_file/"  # Streamlit keeps what any visitor sends there in memory
 _REFUSED_BY_POLICY = 1008  # RFC 6455, §7.4.1
 
 
@@ -73,6 +74,8 @@ def why_refused(scope: Scope, sharing: Sharing) -> str:
         return "A connection without an Origin is no browser's, and is not answered."
     if any(_authority(origin) != hosts[0].lower() for origin in origins):
         return "A page of another origin may not use this server."
+    if _UPLOADS in scope["path"]:
+        return "No page of this app takes a file."
     return ""
 
 

@@ -15,7 +15,7 @@ OWN, SHARED = read({}), read({"VIZ_SHARE": "lab.example.edu 192.168.1.20 fd00::2
 HERE, ELSEWHERE = ("127.0.0.1", 5000), ("203.0.113.7", 5000)
 
 
-def through(settings, kind, headers, client=HERE, received=(), sent=()):
+def through(settings, kind, headers, client=HERE, received=(), sent=(), path="/"):
     """What the app behind the door got, and what came back; it sends `sent` when it has got all of `received`."""
     got, back, waiting = [], [], iter(received)
 
@@ -30,7 +30,7 @@ def through(settings, kind, headers, client=HERE, received=(), sent=()):
     async def send(message):
         back.append(message)
 
-    scope = {"type": kind, "method": "GET", "path": "/", "client": client, "query_string": b""}
+    scope = {"type": kind, "method": "GET", "path": path, "client": client, "query_string": b""}
     scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in headers]
     with ThreadPoolExecutor(1) as thread:  # in this one, a browser test may have left its event loop running
         thread.submit(asyncio.run, door.Door(app, settings)(scope, receive, send)).result()
@@ -65,6 +65,13 @@ def is_let_in(settings, kind, *headers, client=HERE):
 def test_a_page_asked_for_by_another_name_is_refused(host, is_own):
     assert is_let_in(OWN, "http", ("Host", host)) == is_own
     assert is_let_in(OWN, "websocket", ("Host", host), ("Origin", f"http://{host}")) == is_own
+
+
+@pytest.mark.parametrize("path", ["/_stcore/upload_file/a/b", "/base/_stcore/upload_file/a/b"])
+def test_no_file_is_taken(path):
+    got, [start, _] = through(OWN, "http", [("Host", "localhost")], path=path)
+    assert got == []
+    assert start["status"] == 403
 
 
 def test_two_names_or_none_are_refused():

@@ -163,4 +163,6 @@ def test_no_page_tells_a_visitor_where_something_is(shared_server, private):
         for page in PAGES:
             got = visit.look_at(page)
             assert len(got) > 10, page
+        with urllib.request.urlopen(f"{shared_server.url}/_stcore/metrics", timeout=60) as reply:
+            visit.received.append(reply.read())
         assert_silent(visit, private)

@@ -1,8 +1,18 @@
 """The settings of a server that is shared: what they mean, and that nonsense gets a sentence."""
 
+import tomllib
+
 import pytest
 
+from tests.support.sources import ROOT
 from viz_ui.sharing.settings import ACTS, SettingError, read, refuse_unnamed
+
+
+def test_what_streamlit_run_begins_with():
+    """An address that no other computer reaches; no watcher, which holds all visitors up while a new one comes."""
+    server = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["server"]
+    assert server["address"] == "localhost"
+    assert server["fileWatcherType"] == "none"
 
 
 def test_without_settings_a_server_is_for_its_own_computer_and_who_sits_there_may_do_everything():
