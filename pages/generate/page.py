@@ -231,12 +231,8 @@ def look_at(step: int) -> None:
 
 
 def take_branch(step: int, token: int | None) -> None:
-    """Take another token at a step, or the drawn one again (None). Branches after it fall away: the text is another."""
-    run = st.session_state.generation_run
-    branches = {at: taken for at, taken in run.branches.items() if at < step}
-    if token is not None and token != run.steps[step].sampled.token_id:
-        branches[step] = token
-    choose(branches=write_branches(branches), step=step)
+    """Take another token at a step, or the drawn one again (None)."""
+    choose(branches=write_branches(st.session_state.generation_run.branching(step, token)), step=step)
 
 
 def draw_costs(run: Run, choices: Choices) -> None:

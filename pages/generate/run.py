@@ -105,6 +105,13 @@ class Run:
         run._pictures = dict(enumerate(self.pictures(kept)))
         return run
 
+    def branching(self, step: int, token: int | None) -> Branches:
+        """The branches with another token at a step, or the drawn one again (None). Later ones belong to another text."""
+        branches = {at: taken for at, taken in self.branches.items() if at < step}
+        if token is not None and token != self.steps[step].sampled.token_id:
+            branches[step] = token
+        return branches
+
     def pictures(self, count: int) -> list[StepPicture]:
         """The first `count` steps in plain values."""
         return [self._pictures[number] for number in range(min(count, len(self.steps)))]

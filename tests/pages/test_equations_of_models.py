@@ -1,5 +1,6 @@
 """What pages say of models whose attention is not GPT-2's: formulas, rotation, longer texts, cached logits."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -165,3 +166,13 @@ def test_logits_that_a_cache_changes_are_said_first(monkeypatch, folder_of):
     monkeypatch.setattr(Run, "_make_step", differing)
     test = on("generate", folder_of("Llama"), new=3, seed=1)
     assert "the logits differ by 2.7" in test.warning[0].value
+
+
+@pytest.mark.parametrize(("name", "formula"), [("gpt-oss", r"QKᵀ/√D"), ("Gemma 2", r".*tanh.*"), ("T5", "QKᵀ")])
+def test_tiles_begin_with_the_sink_and_are_named_by_the_model_s_own_scores(name, formula, folder_of):
+    test = on("flash_attention", folder_of(name))
+    (drawn,) = headers(test, "tiles")
+    sink = test.session_state.view.trace.sink(1, 1)
+    assert (sink is not None) == (name == "gpt-oss")
+    assert drawn["start"] == ([None, 0.0] if sink is None else [pytest.approx(sink.item()), 1.0])
+    assert re.fullmatch(formula, drawn["score_formula"])

@@ -14,6 +14,7 @@ from viz_model.errors import CheckpointError, VizError
 from viz_model.fetching import OFFERS, read_source
 from viz_model.hub import facts
 from viz_model.hub.headers import stored_tensors
+from viz_model.paths import ROOT
 from viz_model.transformer.facts import ModelFacts
 
 # The models that ship with the project, the one for a first visit first.
@@ -79,7 +80,7 @@ def describe(folder: Path) -> Entry:
             config, has_tokenizer = facts.read_facts(folder), facts.has_tokenizer(folder)
         else:
             config, has_tokenizer = read_config(folder), (folder / TOKENIZER_FILE).exists()
-        source, state = read_source(folder), "bundled" if folder.name in BUNDLED else "own"
+        source, state = read_source(folder), "bundled" if _is_bundled(folder) else "own"
         numbers = _numbers(folder)
         return Entry(
             name=source.name if source else folder.name,
@@ -93,6 +94,11 @@ def describe(folder: Path) -> Entry:
             source=source.source if source else f"checkpoints/{folder.name}" if state == "bundled" else str(folder),
             stored_as=_precision(numbers),
         )
+
+
+def _is_bundled(folder: Path) -> bool:
+    """Whether it came with the project: a folder of one's own may have the same name."""
+    return folder.name in BUNDLED and folder.resolve().parent == (ROOT / "checkpoints").resolve()
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """A reader's generation: what is kept of it, what its component sends, and what of a browser's words it believes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import viz_model as vm
-from pages.generate.run import Run, read_branches, write_branches
+from pages.generate.run import Run, read_branches, step_numbers, write_branches
 from tests.support.blobs import received_generation
 from tests.support.properties import examples
 from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
@@ -153,3 +155,40 @@ def test_an_event_is_believed_only_if_the_browser_could_have_meant_it():
         assert checked(value, "step", pictures) is None, value
     for value in ([1, stranger, 2], [3, token, 1], [-1, token, 1], [1, token], [None, token, 1], [1, token, None]):
         assert checked(value, "branch", pictures) is None, value
+
+
+def test_a_branch_drops_those_after_it_and_keeps_those_before():
+    made = run(branches={1: 7, 3: 8, 5: 9})
+    drawn = made.steps[3].sampled.token_id
+    other = next(token for token in range(9) if token != drawn)
+    assert made.branching(3, other) == {1: 7, 3: other}
+    assert made.branching(3, drawn) == made.branching(3, None) == {1: 7}
+    assert made.branching(4, other) == {1: 7, 3: 8, 4: other}
+
+
+def test_steps_before_the_first_branch_that_differs_are_kept_and_no_others():
+    made = run(branches={3: 8, 5: 9})
+    assert len(made.with_branches({}).steps) == 3
+    assert len(made.with_branches({3: 8}).steps) == 5
+    assert len(made.with_branches({3: 8, 5: 9, 6: 1}).steps) == 6
+
+
+def test_kept_weights_are_those_that_are_asked_for():
+    made = run(wanted=4)
+    for asked in ((4, 1, 2), (4, 1, 3), (4, 2, 3), (3, 2, 3)):
+        np.testing.assert_array_equal(made.weights(*asked), run(wanted=4).weights(*asked))
+
+
+def test_a_run_is_of_one_model_text_target_and_way_of_drawing():
+    made = Run(MODEL, PROMPT, "a", SAMPLING, {})
+    assert made.is_of(MODEL, PROMPT, "a", SAMPLING)
+    others = ((None, PROMPT, "a", SAMPLING), (MODEL, "b", "a", SAMPLING), (MODEL, PROMPT, None, SAMPLING))
+    assert not any(made.is_of(*other) for other in (*others, (MODEL, PROMPT, "a", Sampling(0.9, 30, 0.9, 4))))
+
+
+def test_numbers_with_the_cache_stand_before_those_without_it():
+    step = replace(run(wanted=3).steps[2], seconds=0.001, seconds_uncached=0.25, largest_difference=3e-5)
+    lines = {what: numbers for what, *numbers in step_numbers(step)}
+    assert lines["time"] == ["1.00 ms", "250 ms"]
+    assert lines["tokens read"] == ["1", str(step.read)]
+    assert lines["logits differ by"] == ["3.0×10⁻⁵", ""]

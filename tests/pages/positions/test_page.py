@@ -242,3 +242,18 @@ def test_only_what_is_drawn_is_saved_under_its_name():
     title, file_name, more = opened_large(app(), "shuffled")
     assert (title, file_name) == ("tiny-gpt, layer 1, head 2: Weights, new order", "tiny-gpt_layer1_head2_shuffled")
     assert more == ["NPZ of the whole head"]
+
+
+def test_the_pair_that_is_opened_adds_or_takes_most(turning):
+    """Of a cell where one pair takes more from the score than any other adds."""
+    trace, head = turning.trace(PROMPT), 3
+    query, key = trace["blocks.1.attn.q"][head], trace["blocks.1.attn.k"][turning.config.kv_head(head)]  # turned
+    products = query[:, None] * key  # (T,S,6); halves: pair p is the numbers p and p + 3
+    shares = products[..., :3] + products[..., 3:]
+    most = shares.abs().argmax(-1)
+    row, column = (shares.argmax(-1) != most).nonzero()[-1].tolist()
+    [header] = headers(app(model=NAME, positions="Rotation", layer=1, head=head, query=row, key=column), "pairs")
+    assert header["pair"] == most[row, column]
+    assert header["trained"] == 255  # the longest distance within 256 tokens
+    assert (header["least"], header["most"]) == (min(0, row - column), 512)
+    assert (header["query"]["position"], header["key"]["position"]) == (row, column)

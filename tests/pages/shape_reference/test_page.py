@@ -45,6 +45,13 @@ def test_a_decoder_has_its_stream_attention_feed_forward_and_end():
 @pytest.mark.parametrize(("part", "sizes"), [("encoder", (10, 10)), ("decoder", (2, 2)), ("cross", (2, 10))])
 def test_parts_of_an_encoder_decoder(part, sizes):
     """Ten letters of source; the decoder reads its start token and one letter."""
-    found = rows(page(model="tiny-seq2seq", prompt="3 May 2024", target="2", part=part))
+    test = page(model="tiny-seq2seq", prompt="3 May 2024", target="2", part=part)
+    found = rows(test)
     [weights] = [here for site, (_, here) in found.items() if site.endswith(".weights")]
     assert weights.endswith(f", {sizes[0]}, {sizes[1]})")
+    cells = 2 * 4 * sizes[0] * sizes[1]  # layers, heads, T, S
+    totals = {row["quantity"]: row["here"] for _, row in test.table[-1].value.iterrows()}
+    assert [number for name, number in totals.items() if name.startswith(("attention weights", "QKᵀ"))] == [
+        f"{4 * cells:,}", f"{4 * 24 * cells:,}",
+    ]  # fmt: skip
+    assert "KV cache, bytes" not in totals

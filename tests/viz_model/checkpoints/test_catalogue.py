@@ -15,6 +15,7 @@ from tests.support.small_models import make_model, small_config
 from viz_model import checkpoints
 from viz_model.checkpoints.catalogue import stored_as
 from viz_model.errors import CheckpointError, VizError
+from viz_model.paths import ROOT
 
 
 def test_the_precision_is_that_of_most_numbers_not_of_most_or_first_tensors(tmp_path):
@@ -151,3 +152,12 @@ def test_what_may_not_be_read_is_said_as_such(shelf, of, name):
             assert str(folder / name) in str(caught.value)
             assert "missing" not in str(caught.value)
             assert "No such file" not in str(caught.value)
+
+
+def test_a_folder_of_ones_own_with_the_name_of_a_bundled_model_is_ones_own(tmp_path):
+    (tmp_path / "tiny-gpt").mkdir()
+    for path in (ROOT / "checkpoints" / "induction").iterdir():
+        (tmp_path / "tiny-gpt" / path.name).symlink_to(path)
+    own, bundled = checkpoints.describe(tmp_path / "tiny-gpt"), checkpoints.describe(ROOT / "checkpoints" / "tiny-gpt")
+    assert (own.state, own.licence, own.source) == ("own", "licence not stated", str(tmp_path / "tiny-gpt"))
+    assert (bundled.state, bundled.licence, bundled.source) == ("bundled", "MIT", "checkpoints/tiny-gpt")

@@ -11,6 +11,7 @@ from tests.support.two_stack_models import START, ids, marian
 from viz_model.flash.traffic import tiled_bytes, written_out_bytes
 from viz_model.model import Model
 from viz_model.model.tokenizer import Tokenizer
+from viz_model.quantization import savings
 from viz_model.quantization.savings import PLAIN, Way, compare_ways
 from viz_model.quantization.twin import NF4, Choice, quantize
 from viz_model.shapes import costs
@@ -172,3 +173,11 @@ def test_what_each_saves_of_two_stacks(pair_rows):
         assert by_way[way].largest_difference < 1e-4
         assert by_way[way].same_choices == by_way[way].choices == NEW
     assert every.largest_difference > 1e-3
+
+
+def test_the_time_of_a_way_is_the_shorter_of_two(rows, monkeypatch):
+    model, quantized, _ = rows
+    clock = iter([0.0, 5.0, 1.0, 4.0, 2.0, 3.0, *(3.0, 3.0, 1.0, 9.0, 2.5)])  # a warm-up, then twice each of five ways
+    run = savings._run
+    monkeypatch.setattr(savings, "_run", lambda *given: (*run(*given)[:2], next(clock)))
+    assert [row.seconds for row in compare_ways(model, quantized, IDS, NEW)] == [3.0, 1.0, 1.0, 2.0, 2.5]

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.properties import examples
-from tests.support.small_models import configs, make_model, random_ids
+from tests.support.small_models import configs, make_model, random_ids, small_model
+from viz_model.model import Model
 from viz_model.shapes import costs
 from viz_model.shapes.costs import PassSize
 from viz_model.transformer import TransformerConfig
@@ -48,3 +49,18 @@ def test_bytes_of_the_cache_of_a_known_model():
     # Llama-2-7B in float16 takes 512 KiB a token: 2 · 32 layers · 4096 numbers · 2 bytes
     llama = TransformerConfig(n_layers=32, n_heads=32, d_model=4096, vocab_size=32000, context_length=4096)
     assert costs.cache_bytes(llama, 1, number_bytes=torch.float16.itemsize) == 512 * 1024
+
+
+@pytest.mark.parametrize("layers", [(1, 2), (3, 1)])
+def test_the_steps_of_a_translator_have_the_operations_that_torch_counts(layers):
+    """Stacks of unequal height: the source is read once, in step 0, or again and again without a cache."""
+    encoder, decoder = layers
+    transformer = small_model(layout="encoder-decoder", n_encoder_layers=encoder, n_layers=decoder)
+    model, source = Model("pair", transformer), random_ids(1, 7)
+    cache = KVCache(transformer.config, 4, source=7)
+    for step in model.generate(source[0].tolist(), target=[3], max_new_tokens=3):
+        read = torch.tensor([step.ids[:-1]])
+        with_cache = counted(lambda new=read[:, -1:]: transformer(new, source=source, cache=cache))
+        assert costs.flops_cached(step) == with_cache
+        assert costs.flops_uncached(step) == counted(lambda read=read: transformer(read, source=source))
+        assert costs.step_cache_bytes(step) == step.cache.nbytes

@@ -1,0 +1,102 @@
+"""What a page keeps is kept under all that it is of: two views that differ are never taken for one."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import viz_model as vm
+from pages.flash_attention import run as flash
+from pages.flash_attention.run import Tiling
+from pages.heads import grid
+from pages.masks import sides
+from pages.masks.sides import Side
+from pages.quantization import choice, savings
+from tests.support.pages import Noted, view_of
+from tests.support.small_models import small_model
+from viz_model.masking.choice import MaskChoice
+from viz_model.quantization.twin import INT8, NF4, Choice
+
+SOURCE, TARGET = (5, 9, 11, 9, 4), (3, 7, 2)
+
+
+@cache
+def pair() -> vm.Model:
+    return vm.Model("pair", small_model(layout="encoder-decoder", n_encoder_layers=3))
+
+
+def view(**changes):
+    return view_of(pair(), **({"prompt": SOURCE, "target": TARGET, "part": "decoder", "layer": 1, "head": 2} | changes))
+
+
+OTHERS = {
+    "name": {"name": "another model"},
+    "prompt": {"prompt": (5, 9, 11, 9, 6)},
+    "target": {"target": (3, 7, 4)},
+    "part": {"part": "cross"},
+    "mask": {"mask": "bidirectional"},
+}
+WAYS = {
+    "thumbnails": grid._passed,
+    "quantized pass": lambda view: (*choice.trace_key(view), view.trace.part),
+    "masked pass": lambda view: sides._pass(view, Side("A", MaskChoice(view.trace.mask_name), None, ""), None)[0],
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("way", WAYS)
+def test_another_model_text_part_or_mask_is_another_key(way, other):
+    assert WAYS[way](view()) == WAYS[way](view())
+    assert WAYS[way](view()) != WAYS[way](view(**OTHERS[other]))
+
+
+def test_a_masked_pass_of_changed_tokens_is_another_one():
+    side = Side("A", MaskChoice("causal"), None, "")
+    keys = [sides._pass(view(), side, ids)[0] for ids in (None, (3, 7, 4), (3, 8, 2))]
+    keys += [sides._pass(view(part="encoder", mask="causal"), side, ids)[0] for ids in (None, SOURCE[::-1])]
+    assert len(set(keys)) == len(keys)
+
+
+def test_tiles_are_worked_out_again_for_whatever_is_chosen(monkeypatch):
+    monkeypatch.setattr(flash, "st", Noted())
+    tiling = Tiling(2, 2, "queries outside")
+    chosen = [({}, tiling), ({"head": 1}, tiling), ({"head": 1, "layer": 0}, tiling), ({"part": "cross"}, tiling)]
+    chosen += [
+        ({}, replace(tiling, rows=1)),
+        ({}, replace(tiling, columns=1)),
+        ({}, replace(tiling, order="keys outside")),
+    ]
+    traces = view()
+    for changes, asked in chosen:
+        here = replace(traces, trace=traces.trace.of(changes.get("part", "decoder")),
+                       **{name: value for name, value in changes.items() if name != "part"})  # fmt: skip
+        run, agrees = flash.current_run(here, asked)
+        weights = here.trace.weights(here.layer, here.head)
+        value = here.trace.v(here.layer)[pair().config.kv_head(here.head)]
+        np.testing.assert_allclose(run.output, weights @ value, atol=1e-5)
+        first = run.tiles[0]
+        assert (len(first.rows), len(first.columns)) == (min(asked.rows, 3), asked.columns)
+        assert agrees.difference < 1e-5
+        assert flash.current_run(here, asked)[0] is run
+
+
+def test_the_task_is_done_again_for_other_tokens_or_another_scheme(monkeypatch):
+    noted = Noted()
+    monkeypatch.setattr(savings, "st", noted)
+    monkeypatch.setattr(savings, "compare_ways", lambda _, quantized, ids, new, *more: [(quantized.choice, ids, new)])
+    quantized = {scheme: Noted() for scheme in (NF4, INT8)}
+    for scheme, one in quantized.items():
+        one.choice = Choice(scheme)
+    asked = [(NF4, (1, 2), 3), (NF4, (1, 2), 4), (NF4, (1, 3), 4), (INT8, (1, 3), 4), (NF4, (1, 2), 3)]
+    for scheme, ids, new in asked:
+        assert savings.measured_ways(view(), quantized[scheme], ids, new) == [(Choice(scheme), ids, new)]
+    other = savings.measured_ways(view(name="other"), quantized[NF4], (1, 2), 3)
+    assert other is not savings.measured_ways(view(), quantized[NF4], (1, 2), 3)
+
+
+def test_what_does_not_apply_leaves_choices_equal():
+    here = view(part="encoder", layer=2)
+    assert choice.current_choice(here, NF4, "all", 5.0) == Choice(NF4)
+    assert choice.current_choice(here, "LLM.int8", "all", 5.0) == Choice("LLM.int8", threshold=5.0)
+    assert choice.current_choice(here, NF4, "one layer", 6.0) == Choice(NF4, "one layer", layer=2, stack="encoder")
