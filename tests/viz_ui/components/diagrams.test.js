@@ -49,7 +49,7 @@ test("a box has the letters and sizes of its axes, its parameters and its bytes"
     [["", "96 B"], ["θ 65,792", "96 B"], ["θ tied", "96 B"], ["θ 12.3 M", "12.3 MB"]]);
   assert.equal(box(one, "attn.q").ariaLabel, "attn.q: (T, C) = (3, 8), 12,345,678 parameters, 12,345,678 bytes");
   assert.equal(box(one, "logits").title, "logits: (T, C) = (3, 8), 0 parameters of its own "
-    + "(made by tokens.weight, counted where it is first used), 96 bytes");
+    + "(it uses tokens.weight, which is counted where it is first used), 96 bytes");
   assert.deepEqual(textsOf(box(one, "attn.out"), ".axis"), ["T3", "H·D8"]);
   assert.equal(box(one, "attn.q").style["--hue"], "var(--query)");
   assert.equal(one.root.querySelector(".heading").textContent, "Block 1 of 3 · 12 parameters");

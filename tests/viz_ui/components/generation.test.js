@@ -96,7 +96,7 @@ test("the running sum lays the kept tokens end to end, with the draw on them", (
 });
 
 test("what decided is said: chance, the reader, greed, or the model itself", () => {
-  assert.equal(verdict(drawn()), "Seed 42 gives u = 0.2500. It falls on “2 c”, which reaches from 0 to 0.6250.");
+  assert.equal(verdict(drawn()), "Seed 42 gives the random number u = 0.2500. “2 c” is drawn for u from 0 to 0.6250.");
   const greedy = { ...STEP, greedy: true, candidates: [{ ...LIKELY, scaled: null }] };
   const one = drawn({ steps: [greedy, later(3), later(4)] });
   assert.equal(verdict(one), "Greedy: “2 c” has the largest logit.");
@@ -181,7 +181,7 @@ test("the picture of all rows says which pass computed a cell", () => {
   assert.deepEqual(at(1, 2), ["query 1 b", "key 2 c", "masked (−∞), so weight 0", "computed in the prefill"]);
   assert.equal(square.querySelector(".title").textContent, "A, (S, S) = (4, 4)");
   assert.equal(square.querySelector(".note").textContent,
-    "Only the framed row is computed. Without the cache it would be all 4 rows.");
+    "Only the framed row is computed. Without the cache, all 4 rows would be computed.");
   assert.equal(drawn().root.querySelector(".square").querySelector(".note").textContent,
     "Prefill computes all 2 rows at once.");
 });

@@ -226,9 +226,9 @@ test("pointed at, a token's lines have their weights beside the other side's tok
 test("lines at rest are those of a hundredth of the scale or more; a score has three digits and its sign", () => {
   const notes = ["lines", "signed lines"].map((name) =>
     firstOf(page.root, ".lines", (one) => one.dataset.panel === name).querySelector(".note").textContent);
-  assert.match(notes[0], /Lines under 0\.01 appear/);
+  assert.match(notes[0], /Lines for numbers under 0\.01 appear/);
   assert.doesNotMatch(notes[0], /Red/);
-  assert.match(notes[1], /Red is above 0, blue below\. Lines under 0\.08 appear/);
+  assert.match(notes[1], /Red is above 0, blue below\. Lines for numbers under 0\.08 appear/);
   const one = drawn(), signed = one.root.querySelectorAll(".lines")[1];
   happens(signed.querySelectorAll(".query-side .row")[1], "pointermove");
   assert.deepEqual(textsOf(signed, ".key-side .number"), ["1.00", "−8.00", "6.00"]);

@@ -48,13 +48,13 @@ test("angles are new where the trained distances did not reach them", () => {
   // trained up to 15: pair 0 has turned more than once, pair 1 by 1.5 rad
   const one = drawn({ distance: 16 });
   assert.match(readout(one),
-    /Distance 16 was never trained: 1 of 2 pairs stand at an angle that no trained distance has/);
+    /Distance 16 never occurred in training\. 1 of 2 pairs stand at an angle that is new to the model/);
   assert.match(clocks(one)[1], /, at an angle that no trained distance has$/);
   assert.doesNotMatch(clocks(one)[0], /angle/);
-  assert.doesNotMatch(readout(drawn({ distance: 15 })), /never trained/);
+  assert.doesNotMatch(readout(drawn({ distance: 15 })), /never occurred/);
   const back = drawn({ least: -2, distance: -2 });
-  assert.match(readout(back), /never trained: 1 of 2/); // backwards, where a causal model was not trained
-  assert.doesNotMatch(readout(drawn({ least: -2, distance: -2, both_ways: true })), /never trained/);
+  assert.match(readout(back), /never occurred in training\. 1 of 2/); // backwards, where a causal model was not trained
+  assert.doesNotMatch(readout(drawn({ least: -2, distance: -2, both_ways: true })), /never occurred/);
 });
 
 test("the chosen pair is written out", () => {

@@ -34,7 +34,7 @@ test("a target has its loss against the uniform guess, its rank, and how likely 
   assert.deepEqual(tooltip(one), ["reads 0 a", "target 1 b", "p = 0.607, −ln p = 0.5000 nats", "the likeliest of all"]);
   happens(cells[1], "pointermove");
   assert.deepEqual(tooltip(one), ["reads 1 b", "target 1 c", "p = 0.135, −ln p = 2.000 nats",
-    "1,233 likelier, first x"]);
+    "1,233 tokens likelier; the likeliest is x"]);
   happens(cells[2], "pointermove");
   assert.deepEqual(tooltip(one), ["reads 2 c"]);
 });

@@ -307,7 +307,7 @@ export class SavedPicture {
     setText(this.title, head.of_source ? `A, (T, S) = (${now.read}, ${keys})` : `A, (S, S) = (${keys}, ${keys})`);
     const first = now.queries > 1 ? `Prefill computes all ${now.queries} rows at once.` : "This is the first row.";
     const words = step
-      ? `Only the framed row is computed. Without the cache, all ${now.read} rows would be`
+      ? `Only the framed row is computed. Without the cache, all ${now.read} rows would be computed`
         + `${head.of_source ? ", and K and V of the source too." : "."}`
       : first;
     setText(this.note, words);
