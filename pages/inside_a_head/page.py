@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from pages.inside_a_head.why_here import draw_why_here
 from viz_model.model.formula import AttentionFormula
 from viz_model.transformer.attention import softmax_input
 from viz_ui.components.panels import Matrix, Symbol, panels
@@ -32,6 +33,7 @@ def draw() -> None:
     draw_sources(view)
     st.subheader(f"Query {view.query} and key {view.key}, step by step")
     draw_arithmetic(view, products_open=True)
+    draw_why_here(view)
 
 
 @st.fragment

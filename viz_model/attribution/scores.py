@@ -14,6 +14,7 @@ from viz_model.errors import VizError
 from viz_model.transformer.linear_maps import Maps, carried, turned
 
 ROW = "row"
+CHUNK = 64  # keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,19 +67,25 @@ def score_terms(
             "This model turns its queries and keys in a way of its own, so a score of it cannot be taken apart. Choose "
             "another model, such as tiny-llama."
         )
-    asking, read = components(run, [query], layer), _read_by_keys(run, layer)
     maps = run.host.maps(run.config.block_name(run.part, layer))
     maps = maps.cross if run.part == "cross" else maps.attn
     others = [] if than is None else [than] if than != ROW else allowed[query].nonzero().flatten().tolist()
     if than == ROW and not others:
         raise VizError(f"Query {query} may attend to no key, so there is nothing to compare with.")
+    asking, read = components(run, [query], layer), _read_by_keys(run, layer)
     queries = _heads(run, maps.read, maps.query, asking, "queries")[:, head]
     queries = turned(queries, equation.rotation, torch.tensor([query]))[:, 0] * equation.query_factor  # (A,D)
-    places = [key, *others]
-    known = read(places)
-    keys = _heads(run, () if run.part == "cross" else maps.read, maps.key, known, "keys")
-    keys = turned(keys[:, run.config.kv_head(head)], equation.rotation, torch.tensor(places))  # (B,n,D)
-    compared = keys[:, 0] - keys[:, 1:].mean(1) if others else keys[:, 0]
+
+    def keys(places: list[int]) -> tuple[Components, Tensor]:
+        """What the components of these keys are in the head: (B,n,D)."""
+        made = read(places)
+        parts = _heads(run, () if run.part == "cross" else maps.read, maps.key, made, "keys")
+        return made, turned(parts[:, run.config.kv_head(head)], equation.rotation, torch.tensor(places))
+
+    known, own = keys([key])
+    compared = own[:, 0]
+    if others:
+        compared = compared - sum(keys(some)[1].sum(1) for some in _in_chunks(others)) / len(others)
     return ScoreTerms(
         query_components=asking.components,
         key_components=known.components,
@@ -112,6 +119,11 @@ def _heads(run: Pass, read: Maps, maps: Maps | None, made: Components, what: str
             "one matrix, so a score of it cannot be taken apart. Choose another model, such as tiny-gpt."
         )
     return carried((*read, *maps), made.parts)
+
+
+def _in_chunks(places: list[int]) -> list[list[int]]:
+    """So many at once that their components fit into memory."""
+    return [places[start : start + CHUNK] for start in range(0, len(places), CHUNK)]
 
 
 def _difference(numbers: Tensor, query: int, key: int, others: list[int]) -> float:

@@ -84,6 +84,17 @@ GLOSSARY = {
         "computed from them.",
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
     ),
+    "component": Term(
+        "One of the vectors whose sum is the residual stream: an embedding, what a head or a feed-forward half added, "
+        "or the biases.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+    ),
+    "frozen norm": Term(
+        "A norm that divides by the number that it divided by in this pass, whatever comes in. Then what it makes of a "
+        "sum is the sum of what it makes of each part.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+        r"norms? frozen|norms? (is|are) frozen|frozen norms?",
+    ),
     "residual stream": Term(
         "The vector of C numbers that each token carries through the model. Attention and feed-forward read it and add "
         "to it.",
