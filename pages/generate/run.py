@@ -106,7 +106,10 @@ class Run:
         return run
 
     def branching(self, step: int, token: int | None) -> Branches:
-        """The branches with another token at a step, or the drawn one again (None). Later ones belong to another text."""
+        """The branches with another token at a step, or the drawn one again (None).
+
+        Later ones belong to another text.
+        """
         branches = {at: taken for at, taken in self.branches.items() if at < step}
         if token is not None and token != self.steps[step].sampled.token_id:
             branches[step] = token

@@ -114,7 +114,8 @@ def _draw_sum(terms: ScoreTerms) -> None:
     )
     st.caption(
         "The sum is exact for this pass, with its norms frozen. It says what the score is made of. It does not say "
-        "what would happen without a component. Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
+        "what would happen without a component. "
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
         help=explained("frozen norm", "norm"),
     )
 
