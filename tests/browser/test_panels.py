@@ -245,7 +245,7 @@ def has_ink(page, expected):
 def test_lines_at_rest_are_those_of_at_least_a_hundredth(head):
     assert (line_ink(head)[0] > 0).all()  # every query attends to something
     np.testing.assert_array_equal(line_ink(head)[1] > 0, (np.where(MASK, WEIGHTS, 0) >= 0.01).any(0))
-    expect(panel(head, "lines")).to_contain_text("Lines under 0.01 appear when you point at a token")
+    expect(panel(head, "lines")).to_contain_text("Lines for numbers under 0.01 appear when you point at a token")
 
 
 def test_a_token_pointed_at_shows_its_lines_and_weights_alone(head):

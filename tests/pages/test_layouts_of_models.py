@@ -144,7 +144,7 @@ def test_two_masks_of_each_part(part):
     [editor] = [unpack(blob)[0] for blob in blobs(test) if "cursor" in unpack(blob)[0]]
     assert (editor["rows"], editor["columns"]) == (labels(part, "query"), labels(part, "key"))
     assert ("An encoder predicts no token" in words(test)) == (part == "encoder")
-    assert ("and its mask is causal in both passes" in words(test)) == (part == "cross")
+    assert ("where the mask is causal in both passes" in words(test)) == (part == "cross")
     past = [f"stream {side}" for side in "AB" if not found_change(test)[f"stream {side}"][0][:, : T // 2].any()]
     assert part != "cross" or past == ["stream A", "stream B"]
 

@@ -41,7 +41,7 @@ test("the score is the sum of what the pairs add, as the pass had it, wherever b
 test("at another distance it is another score, and the one of the pass stands beside it", () => {
   const one = drawn({ distance: 10 });
   assert.equal(readout(one), `query 5 b at 12, key 2 a at 2: q · k = ${short(score(10) / SCALE)}, `
-    + `S = ${short(score(10))}, in the pass ${short(score(3))}. `);
+    + `S = ${short(score(10))}, but ${short(score(3))} in the pass. `);
 });
 
 test("angles are new where the trained distances did not reach them", () => {
