@@ -14,6 +14,7 @@ from streamlit import config
 
 from viz_ui.components.shared.serving import components_route
 from viz_ui.frame.navigation import first_page_route
+from viz_ui.frame.upkeep import upkeep
 from viz_ui.sharing.door import Door
 from viz_ui.sharing.settings import SettingError, refuse_unnamed, sharing
 
@@ -26,6 +27,7 @@ if sharing().is_on:  # else whoever sees a traceback has started the server
 
 app = st.App(
     "viz_ui/frame/main.py",
+    lifespan=upkeep,
     routes=[components_route(), first_page_route()],
     middleware=[Middleware(Door, sharing=sharing())],
 )

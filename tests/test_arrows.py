@@ -17,7 +17,7 @@ OWN = {"app", "pages", "viz_model", "viz_ui"}
 STEPS = {  # from the ground up
     "viz_model": (
         {"errors", "paths"},
-        {"arguments", "jobs", "latest", "memory_limits", "unfinished"},
+        {"arguments", "garbage", "jobs", "latest", "memory_limits", "unfinished"},
         {"transformer"},
         {"attribution"},
         {"model"},

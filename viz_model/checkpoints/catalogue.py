@@ -5,8 +5,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from viz_model.checkpoints.files import CONFIG_FILE, TOKENIZER_FILE, read_config
@@ -62,7 +63,7 @@ class Damaged:
 def list_models(folder: Path, fetched: Path) -> tuple[list[Entry], list[Damaged]]:
     """What is in these two folders, the bundled models first, and what is still to be fetched; and what is damaged."""
     folders = [path for path in sorted(_folders_in(folder), key=_order) if path != fetched]
-    found = [_described(path) for path in folders + sorted(_folders_in(fetched), key=_order)]
+    found = [_described(path, _version(path)) for path in folders + sorted(_folders_in(fetched), key=_order)]
     entries = [one for one in found if isinstance(one, Entry)]
     here = {entry.name for entry in entries}
     entries += [_to_fetch(offer) for offer in OFFERS.values() if offer.name not in here]
@@ -172,8 +173,26 @@ def _order(folder: Path) -> tuple[int, str]:
     return BUNDLED.index(name) if name in BUNDLED else len(BUNDLED), name.lower()
 
 
-def _described(folder: Path) -> Entry | Damaged | None:
-    """The facts of a folder, or what is wrong with it; None for a folder that holds nothing of a model."""
+def _version(folder: Path) -> tuple[tuple, ...]:
+    """Each file of a folder, and when it last changed in any way, be it what it says or who may read it."""
+    found = []
+    with suppress(OSError):  # what may not be looked at, or goes meanwhile, is told apart by what is known of it
+        found.append(_last_change("", folder.stat()))
+        with os.scandir(folder) as entries:
+            found += [_last_change(entry.name, entry.stat()) for entry in entries]
+    return tuple(sorted(found))
+
+
+def _last_change(name: str, about: os.stat_result) -> tuple:
+    return name, about.st_ctime_ns, about.st_mtime_ns, about.st_size  # Windows knows no time of the first kind
+
+
+@lru_cache(maxsize=256)  # every run of every page asks what there is
+def _described(folder: Path, version: tuple) -> Entry | Damaged | None:
+    """The facts of a folder, or what is wrong with it; None for a folder that holds nothing of a model.
+
+    version: see `_version`; with another one, the files are read again.
+    """
     try:
         if not any(_is_of_model(path) for path in folder.iterdir()):
             return None

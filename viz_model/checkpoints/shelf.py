@@ -1,8 +1,8 @@
 """The models that are loaded: one of each for everybody, and so many at most."""
 
-import gc
 from collections.abc import Callable
 
+from viz_model import garbage
 from viz_model.checkpoints import load
 from viz_model.latest import Latest
 from viz_model.model import Model
@@ -28,10 +28,7 @@ class Shelf:
         self._models.forget(name)
 
     def _loaded(self, name: str) -> Model:
-        gc.unfreeze()
-        gc.collect()
+        garbage.collect()
         model = self._load(name)
-        # A server that collects garbage after every answer would walk through all of torch each time (about 90 ms).
-        # What is loaded by now stays, so the collector need not look at it.
-        gc.freeze()
+        garbage.freeze()
         return model

@@ -192,6 +192,11 @@ class Job(Generic[Result]):
 _under_way: set[Job] = set()
 
 
+def are_under_way() -> bool:
+    """Whether any job of this program works."""
+    return bool(_under_way)
+
+
 @atexit.register
 def _stop_all() -> None:
     """A program that ends ends its jobs, and what they wrote is cleared away."""

@@ -71,10 +71,11 @@ class Visit:
 
 
 def visit() -> Visit:
-    """This visitor's."""
-    if "visit" not in st.session_state:
-        st.session_state.visit = Visit()
-    return st.session_state.visit
+    """This visitor's. A run asks for it a hundred times, and looks once each time."""
+    try:
+        return st.session_state["visit"]
+    except KeyError:
+        return st.session_state.setdefault("visit", Visit())
 
 
 def linked(widget: Callable, *arguments, key: str, is_always_there: bool = False, former: dict | None = None, **named):

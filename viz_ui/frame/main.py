@@ -10,27 +10,33 @@ from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, end_unwatched
 from viz_ui.frame.navigation import MODELS, choose_page
 from viz_ui.frame.sidebar import draw_sidebar
+from viz_ui.frame.upkeep import note_session
 
 HERE = Path(__file__).parent
 
-# A file of our own: Streamlit fetches icons by name and emoji from the network.
-st.set_page_config(page_title="Visual attention explorer", page_icon=str(HERE / "icon.png"), layout="wide")
 
-st.html(HERE / "main.css")
+def run() -> None:
+    """One run of the script. A function, for what a module names stays after the visitor has left."""
+    # A file of our own: Streamlit fetches icons by name and emoji from the network.
+    st.set_page_config(page_title="Visual attention explorer", page_icon=str(HERE / "icon.png"), layout="wide")
+    st.html(HERE / "main.css")
+    note_session()
+    page = choose_page()
+    begin_run(page.title)
+    view = draw_sidebar()
+    draw_echo()
+    begin_page()
+    is_whole = False
+    if view is None and page.title != MODELS:  # the page Models is where another one can be chosen
+        st.title(page.title)
+        main_picture("problem").info(st.session_state["problem"], icon=":material/edit:")
+    else:
+        st.session_state["view"] = view
+        with suppress(Stopped):  # where the work was shown, it is said
+            page.run()
+            is_whole = view is not None
+    end_unwatched()
+    end_run(is_whole=is_whole)
 
-page = choose_page()
-begin_run(page.title)
-view = draw_sidebar()
-draw_echo()
-begin_page()
-is_whole = False
-if view is None and page.title != MODELS:  # the page Models is where another one can be chosen
-    st.title(page.title)
-    main_picture("problem").info(st.session_state["problem"], icon=":material/edit:")
-else:
-    st.session_state["view"] = view
-    with suppress(Stopped):  # where the work was shown, it is said
-        page.run()
-        is_whole = view is not None
-end_unwatched()
-end_run(is_whole=is_whole)
+
+run()

@@ -127,6 +127,37 @@ def test_a_fault_of_a_reader_is_that_of_one_folder(shelf, monkeypatch):
     assert "ZeroDivisionError: of a library" in found.problem
 
 
+def test_a_folder_is_read_again_where_one_of_its_files_has_changed_and_only_there(shelf, monkeypatch):
+    read = []
+    catalogue = import_module("viz_model.checkpoints.catalogue")
+    original = catalogue.describe
+    monkeypatch.setattr(catalogue, "describe", lambda folder: read.append(folder.name) or original(folder))
+    folder = shelf / "whole"
+    config = folder / checkpoints.CONFIG_FILE
+
+    def looked(times: int) -> list[str]:
+        read.clear()
+        for _ in range(times):
+            here()
+        return read
+
+    assert looked(3) == ["whole"]
+    assert looked(3) == []
+    changes = [
+        lambda: config.write_text(config.read_text() + " "),
+        lambda: config.chmod(0o600),
+        lambda: (folder / "heads.json").write_text("{}"),
+        lambda: (folder / "heads.json").unlink(),
+        lambda: config.rename(folder / "other.json"),
+    ]
+    for change in changes:
+        change()
+        assert looked(3) == ["whole"]
+    assert here() == []
+    (folder / "other.json").rename(config)
+    assert here() == ["whole"]
+
+
 def test_what_holds_nothing_of_a_model_is_no_damaged_one(shelf):
     (shelf / "fetched").mkdir()
     (shelf / "notes").mkdir()
