@@ -30,6 +30,8 @@ class HubTokenizer:
         roles = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id)
         pieces = {tokenizer.mask_token_id, tokenizer.unk_token_id} - {*roles, tokenizer.pad_token_id}
         self.signs = self.special_ids - pieces
+        # Tokens that stand in the text as they are named; the library makes this table anew whenever it is asked.
+        self._names = self.special_ids | set(tokenizer.added_tokens_decoder)
         self._bytes = _bytes_by_decoder(tokenizer)
 
     def is_separator(self, segments: Callable[[list[int]], list[int]]) -> bool:
@@ -86,7 +88,7 @@ class HubTokenizer:
         written = self._tokenizer.convert_ids_to_tokens(token)
         if written is None:
             return f"<{token}>".encode()
-        if token in self.special_ids or token in self._tokenizer.added_tokens_decoder:
+        if token in self._names:
             return written.encode()
         return self._bytes(written)
 
@@ -120,8 +122,8 @@ class HubTokenizer:
                 end += 1  # what was dropped from the text, such as an accent, stays with the token before it
             part, alone = text[done:end].encode(), b"".join(pieces[place] for place in group)
             if read["input_ids"][group[0]] == self._tokenizer.unk_token_id:
-                start = max(done, spans[group[0]][0])
-                pieces[group[0]] = text[done:start].encode() + pieces[group[0]]
+                start, stop = max(done, spans[group[0]][0]), max(done, spans[group[0]][1])
+                pieces[group[0]] = text[done:start].encode() + pieces[group[0]] + text[stop:end].encode()
             elif part.endswith(alone):
                 pieces[group[0]] = part.removesuffix(alone) + pieces[group[0]]
             else:
