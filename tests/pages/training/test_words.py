@@ -1,0 +1,88 @@
+"""Targets, ranks and changes that the page Training writes, of numbers that are given."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import viz_model as vm
+from pages.training import after, targets
+from pages.training.targets import Exercise
+from tests.support.pages import Noted
+from tests.support.small_models import small_model
+from viz_model.heads.matrices import head_matrices
+from viz_model.training.targets import Targets
+
+IDS = (5, 9, 11, 9)
+TARGETS = Targets(*(torch.tensor(values) for values in ([0, 1, 3], [9, 11, 4], [0.5, 2.0, 3.0], [1, 2, 25], [9, 7, 8])))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return vm.Model("small", small_model())
+
+
+@pytest.mark.parametrize(("layout", "places"), [("decoder-only", (1, 2, 4)), ("encoder-only", (0, 1, 3))])
+def test_a_target_stands_at_its_own_place_with_its_rank_and_what_was_likeliest(layout, places):
+    model = vm.Model("small", small_model(layout=layout))
+    row = targets.row_of(model, Exercise(model.trace(list(IDS)), TARGETS, ""))
+    found = [(one.target, one.loss, one.rank, one.best, one.hidden) for one in row if one.target]
+    is_hidden = layout == "encoder-only"
+    assert found == [
+        (f"{place} <{token}>", loss, rank, f"<{best}>", is_hidden)
+        for place, token, loss, rank, best in zip(
+            places, (9, 11, 4), (0.5, 2.0, 3.0), (1, 2, 25), (9, 7, 8), strict=True
+        )
+    ]
+    assert row[2].target is None
+
+
+@pytest.mark.parametrize(("position", "nearest"), [(0, 0), (1, 1), (2, 1), (3, 3)])
+def test_the_nearest_target_is_shown_with_its_rank_also_far_down(model, monkeypatch, position, nearest):
+    noted = Noted()
+    monkeypatch.setattr(targets, "st", noted)
+    monkeypatch.setattr(targets, "expected", lambda *_: [(9, 0.4), (11, 0.3), (2, 0.1)])
+    targets._draw_expected(model, Exercise(model.trace(list(IDS)), TARGETS, ""), position)
+    token, loss, rank = {0: (9, 0.5, 1), 1: (11, 2.0, 2), 3: (4, 3.0, 25)}[nearest]
+    assert ("nearest" in noted.words) == (position != nearest)
+    assert f"{nearest} <{IDS[nearest]}>" in noted.words
+    [((table,), _)] = noted.of("dataframe")
+    marked = table[table["target"] != ""]
+    assert marked["token"].tolist() == [f"<{token}>"]
+    assert marked["rank"].tolist() == [rank]
+    if rank == 25:
+        assert marked["probability"].tolist() == [pytest.approx(np.exp(-loss))]
+
+
+def test_the_likeliest_tokens_that_were_right_are_counted(model, monkeypatch):
+    noted = Noted()
+    for name in ("token_targets", "_draw_expected", "_draw_costs"):
+        monkeypatch.setattr(targets, name, getattr(noted, name))
+    monkeypatch.setattr(targets, "st", noted)
+    monkeypatch.setattr(targets, "_exercise", lambda _: Exercise(model.trace(list(IDS)), TARGETS, ""))
+    targets.draw_asked(SimpleNamespace(model=model, query=9))
+    assert "1 of 3 predictions" in noted.words
+    assert "1.83 nats" in noted.words
+    [(_, options)] = noted.of("token_targets")
+    assert (options["position"], options["blind"]) == (3, pytest.approx(np.log(29)))
+
+
+def test_a_change_is_of_what_was_before(monkeypatch):
+    """P·W_Qᵀ·W_K·Pᵀ and its like of the first and the last weights, side by side."""
+    noted, config = Noted(), small_model().config
+    one, two = (small_model(seed).state_dict() for seed in (0, 1))
+    recipe = SimpleNamespace(config=config, stages=[SimpleNamespace(length=8)])
+    training = SimpleNamespace(plan=SimpleNamespace(recipe=recipe), first=SimpleNamespace(weights=one),
+                               last=SimpleNamespace(weights=two, step=40))  # fmt: skip
+    monkeypatch.setattr(after, "linked", lambda *_, **__: "W_Q")
+    monkeypatch.setattr(after, "panels", noted.panels)
+    monkeypatch.setattr(after, "st", noted)
+    after.draw_before_and_after(training, 1, 2)
+    [(((before, _, last),), _)] = noted.of("panels")
+    old, new = (head_matrices(weights, config, 1, 2, 8)["W_Q"] for weights in (one, two))
+    np.testing.assert_array_equal(before.values, old)
+    np.testing.assert_array_equal(last.values, new)
+    change = np.linalg.norm(new - old) / np.linalg.norm(old)
+    assert f"{change:.3g}" in noted.words
+    assert (before.title[-6:], last.title[-7:]) == ("step 0", "step 40")
