@@ -7,6 +7,7 @@ import streamlit as st
 import viz_model as vm
 from viz_model.checkpoints.shelf import Shelf
 from viz_ui.frame.address import linked
+from viz_ui.frame.loaded_models import offered
 from viz_ui.frame.view import current_view
 
 ENCODER, DECODER, BOTH = "tiny-bert", "tiny-gpt", "tiny-seq2seq"
@@ -36,7 +37,7 @@ def example_model(name: str) -> vm.Model:
     if name not in {entry.name for entry in vm.catalogue() if entry.folder}:
         command = f"python -m viz_model.training {name}" + (" --text FILE" if name != BOTH else "")
         raise vm.CheckpointError(f"{name} is not here. Restore checkpoints/{name}, or train it: {command}")
-    return _shelf().get(name)
+    return offered(name, _shelf())
 
 
 def draw_source(**look) -> None:

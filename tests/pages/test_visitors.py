@@ -1,6 +1,7 @@
 """What a visitor of a shared server sees and can do: look at the models that it offers, and nothing of its disk."""
 
 import json
+import re
 
 import pytest
 import streamlit as st
@@ -130,7 +131,8 @@ def test_a_link_to_a_folder_tells_nothing_of_it(tmp_path, page):
         assert test.sidebar.selectbox(key="model").value == "tiny-gpt"
         assert place not in test.sidebar.selectbox(key="model").options
         assert "auths" not in sent(test)
-        answers.add(sentences(test).replace(place, "PLACE"))
+        said = sentences(test).replace(place, "PLACE")
+        answers.add(re.sub(r"[\d.]+ .B of memory is free", "", said))
     [answer] = answers
     assert "The model PLACE is not here" in answer
 
@@ -187,6 +189,17 @@ def test_a_damaged_model_says_nothing_of_its_files(tmp_path, damage, caplog):
     if damage == "weights":
         assert "The model fetched-one cannot be used" in sentences(test)
         assert str(folder) in caplog.text
+
+
+def test_a_page_that_brings_its_own_models_says_nothing_of_their_files(tmp_path, monkeypatch):
+    for name in ("tiny-gpt", "tiny-bert"):
+        make(tmp_path / "shelf" / name)
+    monkeypatch.setattr("viz_model.checkpoints.FOLDER", tmp_path / "shelf")
+    (tmp_path / "shelf" / "tiny-bert" / "heads.json").write_text("[1]")
+    test = opened("layouts", prompt="a king")
+    assert "The model tiny-bert cannot be used" in sentences(test)
+    assert "heads.json" not in sent(test)
+    assert str(tmp_path) not in sent(test)
 
 
 def test_a_model_that_was_kept_does_not_say_where(tmp_path, monkeypatch):

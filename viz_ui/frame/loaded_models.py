@@ -40,20 +40,25 @@ def fetcher() -> Fetcher:
 
 
 def load_model(name: str) -> vm.Model:
-    """A model, shared by all visitors; raises CheckpointError, see `vm.load`.
+    """A model, shared by all visitors; raises CheckpointError, see `offered`."""
+    if name in shelf().names:
+        return shelf().get(name)
+    with st.sidebar, st.spinner(f"Loading {plain(name)} …", show_time=True):
+        return offered(name, shelf())
+
+
+def offered(name: str, shelf: Shelf) -> vm.Model:
+    """A model from a shelf, for whoever looks; raises CheckpointError, see `vm.load`.
 
     Whoever may not open folders gets the models of the catalogue only, and does not read what is wrong with a file.
     """
-    if name in shelf().names:
-        return shelf().get(name)
-    if not may(FOLDERS) and name not in _names_here():
+    if may(FOLDERS):
+        return shelf.get(name)
+    if name not in _names_here():
         raise vm.CheckpointError(f"This server does not offer a model {name[:200]!r}. Choose another one.")
     try:
-        with st.sidebar, st.spinner(f"Loading {plain(name)} …", show_time=True):
-            return shelf().get(name)
+        return shelf.get(name)
     except vm.CheckpointError as error:
-        if may(FOLDERS):
-            raise
         logging.getLogger(__name__).warning("%s", error)
         raise vm.CheckpointError(
             f"The model {name} cannot be used. Whoever runs this server can read the reason in its log. Choose another "
