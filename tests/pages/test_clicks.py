@@ -58,9 +58,9 @@ def test_a_weight_is_counted_from_the_corner_of_its_matrix_not_of_what_is_drawn(
 
 def test_a_row_of_a_table_is_the_head_or_the_matrix_that_stands_in_it(clicked, monkeypatch):
     heads = page_module("heads")
-    monkeypatch.setattr(heads, "marked_rows", lambda: [4])
+    monkeypatch.setattr(heads, "marked_rows", lambda: [5])
     table = pd.DataFrame({"layer": [0, 0, 0, 1, 1, 1], "head": [0, 1, 2, 0, 1, 2]})
-    assert clicked(heads, "take_row", table) == [("choose_head", (1, 1), {})]
+    assert clicked(heads, "take_row", table) == [("choose_head", (1, 2), {})]
     places = [SimpleNamespace(place=SimpleNamespace(local=f"matrix {n}", layer=10 + n)) for n in range(3)]
     assert clicked(weights, "take_row", places, matrices={"selection": {"rows": [2]}}) == [
         ("choose_head", (), {"layer": 12})
