@@ -78,7 +78,7 @@ class Visitor:
         """Open the link to what they look at; gives the seconds until it is there, as all that asks does."""
         start, look = time.perf_counter(), self.look
         address = f"ws{url.removeprefix('http')}/_stcore/stream"
-        self._socket = await connect(address, subprotocols=["streamlit"], max_size=None, compression=None)
+        self._socket = await connect(address, origin=url, subprotocols=["streamlit"], max_size=None, compression=None)
         self._reading = asyncio.create_task(self._read())
         link = urlencode({"model": look.model, "prompt": look.prompt, "head": f"{look.layer}.{look.head}"})
         return await self._ask(look, self._rerun(query_string=link), start)
