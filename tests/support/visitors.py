@@ -30,7 +30,7 @@ from tests.support.blobs import received
 from viz_ui.components.shared.packing import EXACT_CELLS, unpack
 from viz_ui.look.text import labels
 
-WAIT_SECONDS = 180
+WAIT_SECONDS = 600
 EXACT, HALF = 1e-5, 1e-3  # a sum of another order of its terms; float16, in which large matrices travel
 
 
