@@ -197,7 +197,7 @@ def draw_steps(view: View, run: Run, choices: Choices) -> None:
     part = "cross" if of_source else "self"
     generation(
         run.pictures(len(steps)),
-        labels(view.model.token_bytes(last.ids)),
+        labels(last.pieces),
         prompt_length=steps[0].read,
         keys=last.cache.key(layer, part)[group].numpy(),
         values=last.cache.value(layer, part)[group].numpy(),
@@ -206,7 +206,7 @@ def draw_steps(view: View, run: Run, choices: Choices) -> None:
         asked=choices.new_tokens,
         running=not run.is_done(choices.new_tokens),
         head_name=f"{'cross-attention, ' if of_source else ''}layer {layer}, head {head}",
-        source_labels=labels(view.model.token_bytes(last.source)),
+        source_labels=labels(last.source_pieces),
         of_source=of_source,
         sampling={
             "temperature": sampling.temperature,

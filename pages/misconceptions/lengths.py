@@ -19,9 +19,10 @@ def draw(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         second = linked(st.text_input, "A second prompt", SECOND, key="second", max_chars=LONGEST)
         side = linked(st.segmented_control, "Padding", SIDES, default=SIDES[0], required=True, key="padded_side")
-    batch = padded_batch(view.model, (view.prompt, second[:LONGEST]), side)
+    prompts = view.prompt, second[:LONGEST]
+    batch = padded_batch(view.model, prompts, side)
     st.markdown(answer(view, batch))
-    draw_batch(view, batch)
+    draw_batch(view, batch, [view.model.pieces(prompt) for prompt in prompts])
     where = (
         "The final hidden state of the decoder's start token is compared. The start token has read the whole source."
         if view.model.has_source
@@ -49,11 +50,9 @@ def answer(view: View, batch: PaddedBatch) -> str:
     )
 
 
-def draw_batch(view: View, batch: PaddedBatch) -> None:
-    """The batch as it is run: one row for each prompt, the padding hatched."""
+def draw_batch(view: View, batch: PaddedBatch, pieces: list[list[bytes]]) -> None:
+    """The batch as it is run: one row for each prompt, the padding hatched. pieces: of each prompt, its tokens."""
     longest = batch.ids.shape[1]
-    pieces = [view.model.token_bytes(row.tolist()) for row in batch.ids]
-    real = [counted(len(row) - int(padding.sum()), "token") for row, padding in zip(pieces, batch.padding, strict=True)]
     rows = [f"prompt {n + 1}" for n in range(len(pieces))]
     draw_matrices(
         view,
@@ -74,6 +73,5 @@ def draw_batch(view: View, batch: PaddedBatch) -> None:
         ],
         width=900,
     )
-    for name, count, row, padding in zip(rows, real, pieces, batch.padding.tolist(), strict=True):
-        typed = [piece for piece, padded in zip(row, padding, strict=True) if not padded]
-        st.caption(f"{name}, {count}: {plain('  '.join(labels(typed)))}")
+    for name, row in zip(rows, pieces, strict=True):
+        st.caption(f"{name}, {counted(len(row), 'token')}: {plain('  '.join(labels(row)))}")

@@ -41,7 +41,7 @@ def test_smollm2_logits_and_every_map(prompt, smollm2):
 def test_smollm2_writes_the_same_32_tokens(smollm2):
     """Greedy, with our cache and without, as the library's own generate."""
     model, library = smollm2
-    ids = model.encode(model.tokenizer.chat("What is the capital of France, and what is it known for?"))
+    ids = model.encode(model.chat("What is the capital of France, and what is it known for?"))
     known = library.generate(torch.tensor([ids]), max_new_tokens=32, do_sample=False)[0, len(ids) :].tolist()
     for cache in (True, False):
         steps = list(model.generate(ids, max_new_tokens=len(known), temperature=0.0, cache=cache))

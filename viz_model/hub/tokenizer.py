@@ -137,10 +137,10 @@ class HubTokenizer:
         """Whether the model brings a template for chats, which may still refuse a text."""
         return bool(self._tokenizer.chat_template)
 
-    def chat(self, text: str) -> list[int] | None:
-        """The ids of the text as a user's message in the model's chat template, ready for an answer; or None.
+    def in_chat(self, text: str) -> str | None:
+        """The text as a user's message in the model's chat template, ready for an answer; or None.
 
-        The template alone says which control tokens there are: none is added to those that it writes.
+        The template alone says which control tokens there are, so none is to be added to those that it writes.
         Raises PromptError where it refuses the text.
         """
         if not self.has_chat:
@@ -148,12 +148,11 @@ class HubTokenizer:
         refuse_half_characters(text)
         messages = [{"role": "user", "content": text}]
         try:
-            written = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            return self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         except Exception as error:  # a template is a program, and may raise what it likes
             raise PromptError(
                 f"The chat template of this model refuses the prompt: {error}. Choose “raw” in the sidebar."
             ) from error
-        return self.encode(written, special=False)
 
 
 def load_tokenizer(folder: Path, gguf: Path | None, vocab_size: int, ends: frozenset[int]) -> HubTokenizer:

@@ -13,7 +13,7 @@ from torch import Tensor
 from viz_model.arguments import real_number, whole_number
 from viz_model.errors import PromptError, VizError
 from viz_model.model.overflow import refuse_overflow
-from viz_model.model.prompts import PromptReader
+from viz_model.model.prompts import Prompt, PromptReader, Tokens
 from viz_model.model.sampling import Sampled, Sampling
 from viz_model.transformer.attention import attention_weights, raw_scores
 from viz_model.transformer.cache import CacheView, KVCache
@@ -41,7 +41,8 @@ class Step:
 
     number, ids (all, with the chosen one at the end), token_id and token (its bytes); forced: whether the reader
     took it instead of what was drawn; fixed: whether the model always writes it there; sampled: every stage of the
-    drawing. source: what the encoder read, if there is one; then ids are the decoder's.
+    drawing. source: what the encoder read, if there is one; then ids are the decoder's. pieces, source_pieces: what
+    each of the ids stands for, of a text that was typed the part of it.
     seconds: of the pass. seconds_uncached, largest_difference: of a second pass that reads everything again, and
     of the logits of both; None unless compared.
     cache: keys and values of the S tokens that were read so far, and those of the source; None without a cache.
@@ -51,7 +52,8 @@ class Step:
     number: int
     ids: tuple[int, ...]
     source: tuple[int, ...]
-    token: bytes
+    pieces: tuple[bytes, ...]
+    source_pieces: tuple[bytes, ...]
     forced: bool
     fixed: bool
     sampled: Sampled
@@ -66,6 +68,10 @@ class Step:
     @property
     def token_id(self) -> int:
         return self.ids[-1]
+
+    @property
+    def token(self) -> bytes:
+        return self.pieces[-1]
 
     @property
     def read(self) -> int:
@@ -140,14 +146,14 @@ class Step:
 
 def generate(
     model: PromptReader,
-    prompt: str | Sequence[int],
+    prompt: Prompt,
     max_new_tokens: int = 20,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float = 1.0,
     seed: int = 0,
     *,
-    target: str | Sequence[int] | None = None,
+    target: Prompt | None = None,
     cache: bool = True,
     compare: bool = False,
     forced: Mapping[int, int] | None = None,
@@ -178,9 +184,10 @@ def generate(
             f"{model.name} reads in both directions, so it has no next token to write: when it predicts a "
             "token, it also sees the tokens after it. Choose a model with a decoder."
         )
-    ids, source = model.encode(prompt), []
+    ids, source, pieces, source_pieces = model.encode(prompt), [], model.pieces(prompt), []
     if model.has_source:
         ids, source = [model.start_token] if target is None else model.encode_target(target), ids
+        pieces, source_pieces = model.target_pieces(target, ids), pieces
     if forced is not None and not isinstance(forced, Mapping):
         raise VizError("Forced tokens are ids by the numbers of their steps, such as {0: 5}.")
     if not isinstance(kept, Sequence) or not all(isinstance(step, Step) for step in kept):
@@ -191,33 +198,37 @@ def generate(
         raise VizError("These steps belong to another prompt, so they cannot be continued. Start again.")
     if kept and cache and kept[-1].cache is None:
         raise VizError("These steps were made without a cache, so they cannot be continued. Start again.")
-    return _steps(model, ids, source, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
+    read, source = Tokens(tuple(ids), tuple(pieces)), Tokens(tuple(source), tuple(source_pieces))
+    return _steps(model, read, source, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
 
 
-def _steps(model, ids, source, max_new_tokens, sampling, cached, compare, forced, kept) -> Iterator[Step]:
-    prompt_length = len(ids)
+def _steps(
+    model, read: Tokens, source: Tokens, max_new_tokens, sampling, cached, compare, forced, kept
+) -> Iterator[Step]:
+    prompt_length = len(read)
     capacity = min(prompt_length + max_new_tokens, model.config.context_length)
     cache = None
     if cached:
         cache = KVCache(model.config, capacity, source=len(source))
         if kept:
             cache = KVCache.from_view(model.config, kept[-1].cache, max(capacity, kept[-1].cache.length))
-    ids = list(kept[-1].ids) if kept else ids
+    if kept:
+        read = Tokens(kept[-1].ids, kept[-1].pieces)
     if kept and kept[-1].is_end:
         return
     begins = model.has_source and prompt_length == 1 and model.first_written is not None
     fixed = {0: model.first_written} if begins and 0 not in forced else {}
     for number in range(len(kept), max_new_tokens):
-        _refuse_full_context(model, ids, number, max_new_tokens)
-        if cache is not None and _is_of_other_angles(model.transformer, cache, len(ids)):
+        _refuse_full_context(model, read.ids, number, max_new_tokens)
+        if cache is not None and _is_of_other_angles(model.transformer, cache, len(read)):
             cache = KVCache(model.config, capacity, source=len(source))  # and so all is read again
         step = _step(
-            model, ids, source, number, sampling, cache, compare, (fixed | forced).get(number), number in fixed
+            model, read, source, number, sampling, cache, compare, (fixed | forced).get(number), number in fixed
         )
         yield step
         if step.is_end:
             return
-        ids = list(step.ids)
+        read = Tokens(step.ids, step.pieces)
 
 
 def _is_of_other_angles(host: Host, cache: KVCache, length: int) -> bool:
@@ -226,10 +237,10 @@ def _is_of_other_angles(host: Host, cache: KVCache, length: int) -> bool:
 
 
 def _step(
-    model, ids: list[int], source, number: int, sampling, cache: KVCache | None, compare: bool, taken, fixed
+    model, read: Tokens, source: Tokens, number: int, sampling, cache: KVCache | None, compare: bool, taken, fixed
 ) -> Step:
-    new = ids if cache is None else ids[cache.length :]
-    given = {"source": torch.tensor([source])} if source else {}
+    new = read.ids if cache is None else read.ids[cache.length :]
+    given = {"source": torch.tensor([source.ids])} if source else {}
     with torch.inference_mode(), capture("*.q", "*.mask", optional=("*.bias", "*.sinks")) as found:
         start = time.perf_counter()
         logits = model.transformer(torch.tensor([new]), cache=cache, **given)[0]  # (V,)
@@ -239,16 +250,17 @@ def _step(
     if compare:
         with torch.inference_mode():
             start = time.perf_counter()
-            uncached = model.transformer(torch.tensor([ids]), **given)[0]
+            uncached = model.transformer(torch.tensor([read.ids]), **given)[0]
             seconds_uncached = time.perf_counter() - start
         largest_difference = float((logits - uncached).abs().max())
     sampled = Sampled(logits, sampling, sampling.draw(number))
     token = sampled.token_id if taken is None else taken
     return Step(
         number=number,
-        ids=(*ids, token),
-        source=tuple(source),
-        token=model.token_bytes([token])[0],
+        ids=(*read.ids, token),
+        source=source.ids,
+        pieces=(*read.pieces, *model.token_bytes([token])),
+        source_pieces=source.pieces,
         forced=taken is not None and not fixed,
         fixed=fixed,
         sampled=sampled,

@@ -9,8 +9,8 @@ from viz_model.errors import MaskError
 from viz_model.memory_limits import STORED_WEIGHTS_BYTES
 from viz_model.model.generation import Step, generate
 from viz_model.model.overflow import refuse_overflow
-from viz_model.model.prompts import Prompt, PromptReader
-from viz_model.model.trace import Tokens, Trace
+from viz_model.model.prompts import Prompt, PromptReader, Tokens
+from viz_model.model.trace import Trace
 from viz_model.transformer import masks
 from viz_model.transformer.hooks import capture, unwatched
 
@@ -67,7 +67,7 @@ class Model(PromptReader):
         ids, source, pieces = self.encode(prompt), None, self.pieces(prompt)
         if self.has_source:
             ids, source = self.written(ids) if target is None else self.encode_target(target), ids
-            pieces, source_pieces = self._target_pieces(target, ids), pieces
+            pieces, source_pieces = self.target_pieces(target, ids), pieces
         elif target is not None:
             self.encode_target(target)  # says why there is none
         small = self._weights_bytes(ids, source) <= stored_weights_bytes
@@ -92,12 +92,6 @@ class Model(PromptReader):
     def generate(self, prompt: Prompt, **choices) -> Iterator[Step]:
         """Continue the prompt token by token; see `generation.generate` for the choices."""
         return generate(self, prompt, **choices)
-
-    def _target_pieces(self, target: Prompt | None, ids: list[int]) -> list[bytes]:
-        """What each token that a decoder reads stands for; a text has the start token before it."""
-        if isinstance(target, str):
-            return [*self.token_bytes(ids[:1]), *self.pieces(target, special=False)]
-        return self.token_bytes(ids)
 
     def _lengths(self, ids: list[int], source: list[int] | None) -> dict[str, tuple[int, int]]:
         """T and S of each part."""

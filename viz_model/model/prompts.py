@@ -3,13 +3,31 @@
 import operator
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from viz_model.errors import PromptError
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
 
-Prompt = str | Sequence[int]
+
+@dataclass(frozen=True)
+class Tokens:
+    """A text as a model reads it: ids and the bytes of each."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[bytes, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The bytes as text; those that are no complete character become U+FFFD."""
+        return tuple(piece.decode(errors="replace") for piece in self.pieces)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+Prompt = str | Sequence[int] | Tokens
 
 
 def empty_prompt(what: str = "The prompt") -> PromptError:
@@ -115,9 +133,28 @@ class PromptReader:
 
         Put together, the tokens of a text are the text. Raises PromptError as `ids`.
         """
+        if isinstance(prompt, Tokens):
+            return [*prompt.pieces]
         if isinstance(prompt, str) and self.tokenizer is not None:
             return self.tokenizer.pieces(prompt, special=special)
         return self.token_bytes(self.ids(prompt))
+
+    def target_pieces(self, target: Prompt | None, ids: Sequence[int]) -> list[bytes]:
+        """What each of the ids that a decoder reads stands for; a text has the start token before it."""
+        if isinstance(target, str):
+            return [*self.token_bytes(ids[:1]), *self.pieces(target, special=False)]
+        return self.token_bytes(ids) if target is None else self.pieces(target)
+
+    def chat(self, text: str) -> Tokens | None:
+        """The text as a user's message in the model's chat template, ready for an answer; None where there is none.
+
+        Its tokens, put together, are what the template makes of the text. Raises PromptError where it refuses it.
+        """
+        written = None if self.tokenizer is None else self.tokenizer.in_chat(text)
+        if written is None:
+            return None
+        ids = self.tokenizer.encode(written, special=False)
+        return Tokens(tuple(ids), tuple(self.tokenizer.pieces(written, special=False)))
 
     def segments(self, ids: Sequence[int]) -> list[int]:
         """To which of two texts the model takes each token to belong, 0 or 1; all 0 where it tells none apart."""
@@ -133,6 +170,7 @@ class PromptReader:
             if self.tokenizer is None:
                 return self.ids(self._written_ids(prompt))
             return self.tokenizer.encode(prompt, special=special)
+        prompt = prompt.ids if isinstance(prompt, Tokens) else prompt
         if not isinstance(prompt, Iterable):
             raise PromptError(f"A prompt is text or a list of token ids, not {prompt!r}.")
         ids = [_whole_number(token) for token in prompt]

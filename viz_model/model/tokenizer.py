@@ -76,8 +76,8 @@ class Tokenizer:
 
     has_chat = False  # whether there is a template for chats
 
-    def chat(self, text: str) -> list[int] | None:
-        """The ids of the text in a chat template; these models have none."""
+    def in_chat(self, text: str) -> str | None:
+        """The text in a chat template; these models have none."""
         return None
 
     def decode(self, ids: list[int]) -> str:

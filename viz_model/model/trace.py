@@ -11,25 +11,10 @@ from viz_model.arguments import whole_number
 from viz_model.attribution.logits import MEAN, LogitTerms, lens, logit_terms
 from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
 from viz_model.errors import VizError
+from viz_model.model.prompts import Tokens
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """A text as a model reads it: ids and the bytes of each."""
-
-    ids: tuple[int, ...]
-    pieces: tuple[bytes, ...]
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The bytes as text; those that are no complete character become U+FFFD."""
-        return tuple(piece.decode(errors="replace") for piece in self.pieces)
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 @dataclass(frozen=True, eq=False)

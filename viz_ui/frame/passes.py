@@ -8,13 +8,14 @@ import streamlit as st
 import viz_model as vm
 from viz_model.jobs import Job
 from viz_model.latest import Latest
+from viz_model.model.prompts import Tokens
 from viz_model.transformer.hooks import follow
 from viz_ui.frame.jobs import end_unwatched, finished, is_run_of_fragment
 from viz_ui.look.text import plain
 
 A_SECOND_OF_OPERATIONS = 20e9  # multiplications and additions, on two busy cores of a laptop
 
-Prompt = str | tuple[int, ...]
+Prompt = str | Tokens
 Result = TypeVar("Result")
 
 

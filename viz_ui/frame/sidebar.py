@@ -11,6 +11,7 @@ from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.examples import EXAMPLES
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
+from viz_ui.frame.passes import Prompt
 from viz_ui.frame.view import View, fit_head_and_cell, hold_head_and_cell, traced
 from viz_ui.frame.visitors import may, told
 from viz_ui.look.glossary import explained
@@ -177,8 +178,8 @@ def _take_example() -> None:
     choose(prompt=st.session_state.examples[st.session_state.example], cell=None)
 
 
-def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
-    """What the model reads: the text that was typed, or the ids of it in the chat template of a model that has one."""
+def _choose_how_sent(model: vm.Model, typed: str) -> Prompt:
+    """What the model reads: the text that was typed, or its tokens in the chat template of a model that has one."""
     if not (typed and model.tokenizer and model.tokenizer.has_chat):
         return typed
     how = linked(
@@ -192,7 +193,7 @@ def _choose_how_sent(model: vm.Model, typed: str) -> str | tuple[int, ...]:
         help="**raw**: the model reads exactly what you typed.\n\n**chat**: the model reads your text as a message in "
         "a chat. It was trained with a template for chats, which puts more tokens around the text.",
     )
-    return tuple(model.tokenizer.chat(typed)) if how == "chat" else typed  # a template may fail: only where it is asked
+    return model.chat(typed) if how == "chat" else typed  # a template may fail: only where it is asked
 
 
 def _choose_target(model: vm.Model) -> str | None:
@@ -255,7 +256,7 @@ def _choose_mask(model: vm.Model, part: str) -> str:
     return mask
 
 
-def _say_length(model: vm.Model, prompt: str | tuple[int, ...], typed: str) -> None:
+def _say_length(model: vm.Model, prompt: Prompt, typed: str) -> None:
     """How many tokens there are. Raises PromptError where their matrices cannot be drawn."""
     read, raw = (len(model.ids(text)) for text in (prompt, typed))
     without = f", {raw:,} when sent raw" if prompt != typed else ""

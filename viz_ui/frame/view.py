@@ -11,7 +11,7 @@ from viz_model.heads.measures import telling_cell
 from viz_ui.frame.address import choose_pair, chosen_value, held, hold
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.loaded_models import load_model
-from viz_ui.frame.passes import kept_pass
+from viz_ui.frame.passes import Prompt, kept_pass
 from viz_ui.look.text import labels
 
 PART_WORDS = {"self": "", "encoder": "encoder, ", "decoder": "decoder, ", "cross": "cross-attention, "}
@@ -22,13 +22,13 @@ class View:
     """A traced prompt, and the layer, head, query token and key token that are chosen in it.
 
     name: what the model is called in the sidebar; the path of a folder of the visitor's own. prompt: the text, or
-    the ids of a chat; of an encoder-decoder, the source. target: what its decoder was given to read, None for what
+    the tokens of a chat; of an encoder-decoder, the source. target: what its decoder was given to read, None for what
     it writes by itself. The trace is seen through the part that is chosen, so queries and keys may be two texts.
     """
 
     model: vm.Model
     name: str
-    prompt: str | tuple[int, ...]
+    prompt: Prompt
     target: str | None
     trace: vm.Trace
     layer: int
@@ -44,7 +44,7 @@ class View:
     @property
     def text(self) -> str:
         """The prompt for a model with another tokenizer; of a chat, with the signs of its template."""
-        return self.prompt if isinstance(self.prompt, str) else self.model.tokenizer.decode(list(self.prompt))
+        return self.prompt if isinstance(self.prompt, str) else b"".join(self.prompt.pieces).decode(errors="replace")
 
     @cached_property
     def labels(self) -> list[str]:
@@ -78,7 +78,7 @@ class View:
 
 def traced(
     name: str,
-    prompt: str | tuple[int, ...],
+    prompt: Prompt,
     mask: str,
     part: str | None = None,
     target: str | None = None,

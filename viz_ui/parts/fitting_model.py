@@ -9,6 +9,7 @@ import viz_model as vm
 from viz_model.positions.schemes import under_scheme
 from viz_model.transformer.facts import ModelFacts
 from viz_ui.frame.loaded_models import load_model
+from viz_ui.frame.passes import Prompt
 from viz_ui.frame.view import View
 from viz_ui.look.text import labels, plain
 
@@ -27,7 +28,7 @@ class FittingPrompt:
 
     name: str
     model: vm.Model
-    prompt: str | tuple[int, ...]
+    prompt: Prompt
     ids: tuple[int, ...]
     layer: int
     head: int
@@ -38,7 +39,7 @@ class FittingPrompt:
     @property
     def labels(self) -> list[str]:
         """One label a token."""
-        return labels(self.model.token_bytes(self.ids))
+        return labels(self.model.pieces(self.prompt))
 
 
 def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> FittingPrompt:

@@ -9,8 +9,10 @@ from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from tests.support.properties import examples
 from tests.support.scripts import SCRIPTS, UNUSUAL
+from tests.support.small_models import small_model
 from viz_model.errors import PromptError
 from viz_model.hub.tokenizer import HubTokenizer
+from viz_model.model import Model
 
 TEXTS = ["the cat sat on the mat", "naïve 東京 🙂", "unbelievable, isn't it"] * 3
 CHAT = "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] }}{% endfor %}{{ '!' if add_generation_prompt }}"
@@ -106,13 +108,13 @@ def test_only_a_chat_template_says_where_a_chat_begins(byte_level, template):
     known = library.apply_chat_template(messages, chat_template=template, add_generation_prompt=True)["input_ids"]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(library, "chat_template", template)
-        assert byte_level.chat("Hi") == known
+        assert byte_level.encode(byte_level.in_chat("Hi"), special=False) == known
     assert known.count(0) == template.count("<s>")
     assert byte_level.encode("<s>Hi")[:2] == [0, 0]  # sent raw, a text that brings another one keeps both
 
 
 def test_a_model_without_a_chat_template(word_piece):
-    assert word_piece.chat("Hi") is None
+    assert word_piece.in_chat("Hi") is None
 
 
 def test_ids_that_only_one_side_knows(byte_level):
@@ -231,6 +233,29 @@ def test_a_piece_with_a_letter_for_a_byte_makes_no_byte_level_vocabulary():
 )
 def test_word_piece_shows_the_spaces_of_the_text_and_no_others(text, pieces):
     assert [piece.decode() for piece in word_piece_of_letters().pieces(text, special=False)] == pieces
+
+
+LLAMA_CHAT = "{% for m in messages %}[c] {{ m['content'] }} [f]{% endfor %}"
+
+
+@pytest.mark.parametrize("prefix", [True, False], ids=["Llama", "Gemma"])
+def test_the_tokens_of_a_chat_and_of_a_generation_are_the_text(prefix):
+    """What a first token stands for alone (“▁c” is “ c”) is not what was typed."""
+    backend = bytes_of_fallback(prefix=prefix)._tokenizer
+    backend.chat_template = LLAMA_CHAT
+    model = Model("small", small_model(vocab_size=300), HubTokenizer(backend, 300, frozenset()))
+    chat = model.chat("cafe")
+    assert [*chat.ids] == backend("[c] cafe [f]", add_special_tokens=False)["input_ids"]
+    assert b"".join(chat.pieces) == b"[c] cafe [f]"
+    for prompt, typed in (("cafe", b"cafe"), (" cafe", b" cafe"), (chat, b"[c] cafe [f]")):
+        trace = model.trace(prompt)
+        assert b"".join(trace.token_bytes) == typed
+        *_, step = model.generate(prompt, max_new_tokens=3, temperature=0.0)
+        assert step.pieces[:-3] == trace.token_bytes
+        assert step.pieces[-3:] == tuple(map(model.tokenizer.token_bytes, step.ids[-3:]))
+        steps = list(model.generate(prompt, max_new_tokens=3, temperature=0.0))
+        *_, longer = model.generate(prompt, max_new_tokens=5, temperature=0.0, kept=steps)
+        assert longer.pieces[: len(step.pieces)] == step.pieces
 
 
 def test_what_was_made_of_one_character_is_at_its_place():
