@@ -12,21 +12,24 @@ import viz_model as vm
 from pages.heads import head_values
 from viz_model.heads.measures import layer_measures
 from viz_ui.frame.view import View
+from viz_ui.look.colours import colour_places
 from viz_ui.look.thumbnails import of_all_layers, thumbnails
 from viz_ui.parts.special_tokens import Shown, shown_tokens
+from viz_ui.parts.weight_colours import WeightColours
 
 
-def grid_pictures(view: View, name: str, full: bool, hiding: str) -> tuple[np.ndarray, np.ndarray | None]:
+def grid_pictures(view: View, name: str, colours: WeightColours, hiding: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Thumbnails (L,H,P,R) of all heads, and what of them is not masked: (P,R), or (L,H,P,R) where layers differ.
 
-    full: on one scale from 0 to 1; else each head on its own scale, for one loud head would blank all others.
+    colours: those of the weights. Everything else has a scale of its own in each head, for one loud head would blank
+    all others.
     hiding: what is done with special tokens, one of `hidden_tokens.HIDING`.
     """
     trace, shown = view.trace, shown_tokens(view.model, view.trace, hiding)
     layers = _of_each_layer(
         trace,
-        _kept("pictures", *_passed(view), name, full, hiding),
-        lambda layer: _pictures_of_layer(trace, shown, name, full, layer),
+        _kept("pictures", *_passed(view), name, colours, hiding),
+        lambda layer: _pictures_of_layer(trace, shown, name, colours, layer),
         "Drawing every head …",
     )
     pictures, seen = zip(*layers, strict=True)
@@ -65,7 +68,7 @@ def _of_each_layer(trace: vm.Trace, kept: dict, make: Callable[[int], object], w
 
 
 def _pictures_of_layer(
-    trace: vm.Trace, shown: Shown, name: str, full: bool, layer: int
+    trace: vm.Trace, shown: Shown, name: str, colours: WeightColours, layer: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Thumbnails (H,P,R) of the heads of a layer, and which of their cells are not masked (P,R)."""
     kind = head_values.DRAWN[name]
@@ -78,7 +81,10 @@ def _pictures_of_layer(
             matrices = shown.scaled(matrices, head_values.values_of(trace, head_values.WEIGHTS, layer, heads))
         else:
             matrices = shown.take(matrices)
-        if not full:
+        if name == head_values.WEIGHTS:
+            ends = np.array([colours.high(matrix, allowed) for matrix in matrices], matrices.dtype)
+            matrices = colour_places(matrices, 0, ends[:, None, None], colours.law)
+        else:
             ends = [head_values.ends(matrix, kind.scale)[1] for matrix in matrices]
             matrices = matrices / np.reshape(ends, (-1, 1, 1)).astype(matrices.dtype)
         small, seen = thumbnails(matrices, 0 if kind.scale == "sequential" else -1, 1, allowed)

@@ -82,10 +82,8 @@ def values_of(trace: vm.Trace, name: str, layer: int, heads: range) -> np.ndarra
     return np.stack([values(trace, name, layer, head) for head in heads])
 
 
-def ends(matrix: np.ndarray, scale: str, *, full: bool = False) -> tuple[float, float]:
-    """Ends of the colour scale: weights (`full`) from 0 to 1, else 0 or −largest to the largest finite value."""
-    if full:
-        return 0.0, 1.0
+def ends(matrix: np.ndarray, scale: str) -> tuple[float, float]:
+    """Ends of the colour scale: 0 or −largest to the largest finite value."""
     finite = matrix[np.isfinite(matrix)]
     largest = float(np.abs(finite).max(initial=0.0)) or 1.0
     return (0.0 if scale == "sequential" else -largest), largest

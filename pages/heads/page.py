@@ -21,9 +21,8 @@ from viz_ui.look.text import counted
 from viz_ui.look.thumbnails import pooling_words
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
+from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
 from viz_ui.parts.written_arithmetic import draw_arithmetic
-
-RANGES = ("0 to 1", "scale to this head")
 
 # What a checkpoint's figures say of a head: where its mean weight goes. An encoder-decoder has them of cross-attention.
 # Then by name of the figure: on which texts it was measured.
@@ -76,21 +75,21 @@ def draw() -> None:
 
 
 @st.fragment
-def draw_heads(drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:
+def draw_heads(drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
     view = current_view()
     with st.container(horizontal=True, gap="medium"):
         heads_side, head_side = st.container(width=340), st.container(key="head_side")
     with head_side, main_picture():  # first, so that it is drawn while the rest is still under way
-        draw_head(view, drawn, full, shown)
+        draw_head(view, drawn, colours, shown)
     with heads_side:
-        draw_grid(view, drawn, full, shown)
+        draw_grid(view, drawn, colours, shown)
         draw_table(view)
     bring_sidebar_along()
 
 
-def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
-    """What is drawn, whether the colours of the weights go from 0 to 1, and which tokens are shown."""
+def draw_switches() -> tuple[head_values.HeadQuantity, WeightColours, Shown]:
+    """What is drawn, how weights are coloured, and which tokens are shown."""
     view = current_view()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = linked(
@@ -104,25 +103,13 @@ def draw_switches() -> tuple[head_values.HeadQuantity, bool, Shown]:
                 f"- **{kind.name}**: {head_values.in_words(kind, view.trace, view.layer)}" for kind in DRAWN.values()
             ),
         )
-        colours = RANGES[0]
-        if name == WEIGHTS:
-            colours = linked(
-                st.segmented_control,
-                "Colours",
-                RANGES,
-                default=RANGES[0],
-                required=True,
-                key="colours",
-                former={"own range": RANGES[1]},
-                help=f"**{RANGES[0]}**: the same scale for every head. **{RANGES[1]}**: the largest weight of a head "
-                "gets the brightest colour.",
-            )
+        colours = choose_weight_colours(view.trace.key_length) if name == WEIGHTS else WeightColours("linear", True)
         shown = choose_shown(view)
-    return DRAWN[name], name == WEIGHTS and colours == RANGES[0], shown
+    return DRAWN[name], colours, shown
 
 
-def draw_grid(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:
-    small, seen = grid_pictures(view, drawn.name, full, shown.hiding)
+def draw_grid(view: View, drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown) -> None:
+    small, seen = grid_pictures(view, drawn.name, colours, shown.hiding)
     head_grid(
         small,
         seen,
@@ -135,7 +122,8 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Sh
         on_pick=pick_head,
     )
     config = view.trace.config
-    scale = "All thumbnails share one scale, 0 to 1." if full else "Each thumbnail has a scale of its own."
+    law = "" if colours.law == "linear" else f", {colours.law}"
+    scale = "Each thumbnail has a scale of its own." if colours.is_own else f"All share one scale, 0 to 1{law}."
     pooled = pooling_words((len(shown.queries), len(shown.keys)), small.shape[-2:])
     shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
     if key_heads(view):
@@ -193,7 +181,7 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     return "; ".join(found)
 
 
-def draw_head(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Shown) -> None:
+def draw_head(view: View, drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown) -> None:
     values = head_values.values(view.trace, drawn.name, view.layer, view.head)
     allowed = view.trace.mask(view.layer).numpy()
     matrix = Matrix(
@@ -211,8 +199,11 @@ def draw_head(view: View, drawn: head_values.HeadQuantity, full: bool, shown: Sh
     )
     by_weight = view.trace.weights(view.layer, view.head).numpy() if drawn.name in (WEIGHTS, CARRIED) else None
     matrix = shown.matrix(matrix, by_weight)
-    low, high = head_values.ends(matrix.values, drawn.scale, full=full)
-    matrix = replace(matrix, low=low, high=high)
+    if drawn.name == WEIGHTS:
+        matrix = colours.of(matrix)
+    else:
+        low, high = head_values.ends(matrix.values, drawn.scale)
+        matrix = replace(matrix, low=low, high=high)
     panels(
         [
             matrix,

@@ -14,6 +14,7 @@ from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
+from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
 from viz_ui.parts.written_arithmetic import draw_arithmetic
 
 
@@ -26,10 +27,11 @@ def draw() -> None:
         f"query {view.query} is framed. Click any cell to follow another query.{two_texts}",
         help=explained("value", "score", "softmax", "attention weight"),
     )
-    st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex))
-    shown = choose_shown(view)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.latex(coloured(AttentionFormula.of(view.trace, view.layer).latex), width="stretch")
+        shown, colours = choose_shown(view), choose_weight_colours(view.trace.key_length)
     with main_picture():
-        draw_steps(shown)
+        draw_steps(shown, colours)
     draw_sources(view)
     st.subheader(f"Query {view.query} and key {view.key}, step by step")
     draw_arithmetic(view, products_open=True)
@@ -37,13 +39,14 @@ def draw() -> None:
 
 
 @st.fragment
-def draw_steps(shown: Shown) -> None:
+def draw_steps(shown: Shown, colours: WeightColours) -> None:
     """Every matrix of the head: a fragment, so that another query is framed at once."""
     view = current_view()
     matrices = {
         name: shown.matrix(item, item.values if name == "weights" else None)
         for name, item in head_matrices(view).items()
     }
+    matrices["weights"] = colours.of(matrices["weights"])
     first = [matrices["q"], Symbol("·"), matrices["k"]]
     if "q_pre" in matrices:  # each as projected, then turned by its position
         first = [matrices["q_pre"], Symbol("R →"), *first[:2], matrices["k_pre"], Symbol("R →"), first[2]]

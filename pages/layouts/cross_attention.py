@@ -17,7 +17,7 @@ from viz_ui.frame.view import current_view
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.text import labels, plain, shown
 from viz_ui.look.thumbnails import thumbnails
-from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix, pass_words
 
 FIRST_DIGIT = 6  # of the month: what a first visitor sees
 
@@ -166,4 +166,6 @@ def _draw_head(one: Example, trace: vm.Trace, layer: int, head: int) -> None:
     )
     words = f"{one.model.name}, decoder, layer {layer}, head {head}: cross-attention"
     file_name = f"{one.model.name}_cross_layer{layer}_head{head}_weights"
-    open_noted_matrix(current_view(), {"weights": matrix}, names={"weights": Named(words, file_name)})
+    open_noted_matrix(
+        current_view(), {"weights": matrix}, names={"weights": Named(words, file_name, pass_words(trace))}
+    )

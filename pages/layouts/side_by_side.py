@@ -24,7 +24,7 @@ from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, number, plain, sentence, shown
 from viz_ui.look.thumbnails import thumbnails
-from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix, pass_words
 
 FIRST_BOX = f"{DECODER} blocks.0.attn.weights"
 HIGHEST = 64  # of the logits so many are drawn
@@ -183,7 +183,7 @@ def draw_opened(one: Example, site: str, row) -> None:
     open_noted_matrix(
         current_view(),
         {matrix.name: matrix},
-        names={matrix.name: Named(words, words.replace(", ", "_").replace(" ", ""))},
+        names={matrix.name: Named(words, words.replace(", ", "_").replace(" ", ""), pass_words(trace))},
     )
     found = statistics([tensor])
     st.caption(

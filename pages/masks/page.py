@@ -29,26 +29,25 @@ from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain
 from viz_ui.parts.next_tokens import draw_next_tokens
-from viz_ui.parts.open_matrix import head_arrays, named, note_opened, open_noted_matrix
+from viz_ui.parts.open_matrix import head_arrays, named, note_opened, of_head, open_noted_matrix, pass_words
+from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
 
 
 def draw() -> None:
     view = current_view()
     st.title("Masks")
-    st.markdown(
-        "**What does a mask change?** The model runs once under mask A and once under mask B: "
-        + coloured(rf"$\mathrm{{weights}} = {AttentionFormula.of(view.trace, view.layer).latex_weights}$")
-        + ". M is the mask: 0 in open cells and −∞ in closed ones.",
-        help=explained("attention weight", "softmax", "score"),
-    )
-    for name, place in zip(SIDES, st.columns(2, gap="medium"), strict=True):
+    draw_question(view)
+    *places, colours_place = st.columns([3, 3, 2], gap="small")
+    for name, place in zip(SIDES, places, strict=True):
         with place:
             draw_controls(view, name)
             draw_words(view, chosen_side(view, name))
+    with colours_place:
+        colours = choose_weight_colours(view.trace.key_length, width="stretch")
     # Here, where a click can stop it; what is drawn below finds the passes made.
     masked_traces(view, [chosen_side(view, name) for name in SIDES], can_stop=True)
     with main_picture():
-        draw_sides()
+        draw_sides(colours)
     with st.container(horizontal=True, gap="medium"):
         with st.container(key="next_side"):
             draw_prediction(view)
@@ -62,8 +61,17 @@ def draw() -> None:
     )
 
 
+def draw_question(view: View) -> None:
+    st.markdown(
+        "**What does a mask change?** The model runs once under mask A and once under mask B: "
+        + coloured(rf"$\mathrm{{weights}} = {AttentionFormula.of(view.trace, view.layer).latex_weights}$")
+        + ". M is the mask: 0 in open cells and −∞ in closed ones.",
+        help=explained("attention weight", "softmax", "score"),
+    )
+
+
 @st.fragment
-def draw_sides() -> None:
+def draw_sides(colours: WeightColours) -> None:
     """The masks that are drawn by hand, and the weights under A and B: a fragment, so that a stroke shows at once."""
     view = current_view()
     sides = [chosen_side(view, name) for name in SIDES]
@@ -72,7 +80,7 @@ def draw_sides() -> None:
         editors = st.container(width=340) if drawn else None
         pictures = st.container(key="masks_side")
     with pictures:
-        draw_matrices(view, sides)
+        draw_matrices(view, sides, colours)
     for side in drawn:
         with editors:
             st.markdown(
@@ -91,9 +99,10 @@ def draw_sides() -> None:
     bring_sidebar_along()
 
 
-def draw_matrices(view: View, sides: list[Side]) -> None:
+def draw_matrices(view: View, sides: list[Side], colours: WeightColours) -> None:
     """Weights of A and B, their difference, both masks, and the query's row of the difference; all linked."""
-    items = comparison_matrices(view, sides)
+    weights, masks = comparison_matrices(view, sides)
+    items = [*map(colours.of, weights), *masks]
     beside_editor = any(side.choice.kind == "drawn by hand" for side in sides)
     row = Bars("row", "What the query reads, mask B − mask A", of="difference")
     panels(
@@ -105,16 +114,20 @@ def draw_matrices(view: View, sides: list[Side]) -> None:
         on_pick=choose_picked_cell,
         on_open=note_opened,
     )
-    masks = {
+    names = {
         f"mask {side.name}": named(view, f"mask {side.name}, {side.choice.words}", f"mask {side.name}")
         for side in sides
     }
+    both = " and ".join(f"{side.choice.words} ({side.name})" for side in sides)
+    words = {"difference": both} | {f"weights {side.name}": side.choice.words for side in sides}
+    names |= {name: of_head(view, name, pass_words(view.trace, mask)) for name, mask in words.items()}
     open_noted_matrix(
-        view, {matrix.name: matrix for matrix in items}, lambda: both_heads(view, sides), "masks", names=masks
+        view, {matrix.name: matrix for matrix in items}, lambda: both_heads(view, sides), "masks", names=names
     )
 
 
-def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
+def comparison_matrices(view: View, sides: list[Side]) -> tuple[list[Matrix], list[Matrix]]:
+    """The weights under A and B with their difference, and the two masks."""
     allowed = [side.allowed.numpy() for side in sides]
     weights = [masked_trace(view, side).weights(view.layer, view.head).numpy() for side in sides]
     shared = {"rows_are_queries": True, "columns_are_keys": True}
@@ -147,7 +160,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
             **shared,
         )
     )
-    items += [
+    masks = [
         Matrix(
             f"mask {side.name}",
             f"Mask {side.name}",
@@ -164,7 +177,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
         )
         for side, cells in zip(sides, allowed, strict=True)
     ]
-    return items
+    return items, masks
 
 
 def both_heads(view: View, sides: list[Side]) -> dict:

@@ -13,7 +13,7 @@ from viz_ui.frame.address import choose, linked
 from viz_ui.frame.view import View, choose_picked_cell
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, sentence, shown
-from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
+from viz_ui.parts.open_matrix import Named, named, note_opened, of_head, open_noted_matrix, pass_words
 
 SUGGESTIONS = 12
 
@@ -61,13 +61,24 @@ def draw_token_change(view: View) -> None:
             | {matrix.name.replace(" ", "_"): matrix.values for matrix in matrices}
         ),
         "token_change",
-        names={m.name: named(view, m.title, m.name) for m in matrices if m.name.startswith("stream")},
+        names=_names(view, sides, matrices, f"Position {position} then has {new}"),
     )
     st.caption(
         "The change of the residual stream at a token is ‖x′ − x‖ / ‖x‖. Here x is the token's vector before the "
         "replacement and x′ its vector after the replacement; the change is computed in float64. The pictures of masks "
         "A and B have the same colour scale." + _way_between_tokens(view)
     )
+
+
+def _names(view: View, sides: list[Side], matrices: list[Matrix], replaced: str) -> dict[str, Named]:
+    """What the matrices are called where they are opened large; the stream is of no head."""
+    of = {side.name: f"{pass_words(view.trace, side.choice.words)}. {replaced}" for side in sides}
+    return {
+        m.name: named(view, m.title, m.name, of=of[m.name[-1]])
+        if m.name.startswith("stream")
+        else of_head(view, m.name, of[m.name[-1]])
+        for m in matrices
+    }
 
 
 def _way_between_tokens(view: View) -> str:

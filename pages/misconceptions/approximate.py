@@ -10,6 +10,7 @@ from viz_ui.components.panels import Matrix
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
 from viz_ui.look.text import number
+from viz_ui.parts.open_matrix import pass_words
 
 SIDE = 4  # rows and columns of a tile to begin with
 
@@ -58,6 +59,7 @@ def draw(view: View) -> None:
         ],
         width=440,
         selected=(view.query, None),
+        of=dict.fromkeys(("tiled", "difference"), pass_words(view.trace)),
     )
     st.caption(
         f"Layer {view.layer}, head {view.head} is computed in tiles of {min(rows, queries)} × {min(columns, keys)} "

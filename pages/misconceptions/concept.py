@@ -18,6 +18,7 @@ from viz_ui.frame.address import linked
 from viz_ui.frame.examples import EXAMPLES
 from viz_ui.frame.view import View, choose_head, traced
 from viz_ui.look.text import labels, number
+from viz_ui.parts.open_matrix import pass_words
 
 WORDS = {
     "previous": "previous token",
@@ -131,4 +132,5 @@ def draw_texts(view: View, traces: dict[str, vm.Trace]) -> None:
                 allowed=trace.mask(view.layer).numpy(),
             )
         )
-    draw_matrices(view, "texts", items, width=330)
+    of = {f"text_{name}": pass_words(trace) for name, trace in traces.items()}
+    draw_matrices(view, "texts", items, width=330, of=of)

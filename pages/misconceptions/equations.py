@@ -9,6 +9,7 @@ from viz_ui.components.panels import Matrix
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.view import View, choose_picked_cell, traced
 from viz_ui.look.text import labels, number, plain
+from viz_ui.parts.open_matrix import pass_words
 
 TWINS = ("tiny-gpt", "tiny-bert")
 SHORT = 40  # tokens
@@ -30,6 +31,11 @@ def draw(view: View) -> None:
         width=250 if len(found) > 1 and view.trace.length <= SHORT else 420,  # two or three beside each other
         selected=(view.query, view.key),
         on_pick=choose_picked_cell,
+        of={
+            f"{name}_{mask}": pass_words(passes[name], mask)
+            for name, result in found.items()
+            for mask in result.weights
+        },
     )
     formulas = {result.formula for result in found.values()}
     papers = (

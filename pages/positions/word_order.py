@@ -12,7 +12,7 @@ from viz_ui.frame.forms import Text, Whole
 from viz_ui.frame.view import View, choose_cell, choose_picked_cell, current_view
 from viz_ui.look.text import number
 from viz_ui.parts.fitting_model import NAMES, FittingPrompt, drawn, is_ours, scheme_badge, variant
-from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
+from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix, pass_words
 
 FIRST_SEED, LARGEST_SEED = 1, 999_999
 LONGEST_ORDER = 20_000  # letters, of the places of more tokens than are drawn
@@ -119,7 +119,7 @@ def _draw_matrices(view: View, shown: FittingPrompt, change: OrderChange) -> Non
         {matrix.name: matrix for matrix in matrices},
         lambda: _arrays(shown, change, matrices),
         "word_order",
-        names={matrix.name: _name(shown, matrix) for matrix in matrices},
+        names={matrix.name: _name(shown, change, matrix) for matrix in matrices},
     )
 
 
@@ -154,11 +154,12 @@ def _choose_moved(event: dict, order: tuple[int, ...]) -> None:
     choose_cell(*(None if event[name] is None else order[event[name]] for name in ("query", "key")))
 
 
-def _name(shown: FittingPrompt, matrix: Matrix) -> Named:
+def _name(shown: FittingPrompt, change: OrderChange, matrix: Matrix) -> Named:
     where = f"layer{shown.layer}_head{shown.head}"
     return Named(
         f"{shown.model.name}, layer {shown.layer}, head {shown.head}: {matrix.title}",
         f"{shown.model.name}_{where}_{matrix.name}",
+        pass_words(change.shuffled if matrix.name == "shuffled" else change.typed),
     )
 
 

@@ -18,7 +18,7 @@ from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.text import counted, labels, number, plain
 from viz_ui.look.thumbnails import of_all_layers, pooling_words, thumbnails
 from viz_ui.parts.next_tokens import draw_next_tokens
-from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
 
 BEFORE, AFTER, DIFFERENCE = "before", "after", "difference"
 
@@ -126,7 +126,8 @@ def draw_head(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         on_open=note_opened,
     )
     scheme = quantized.choice.scheme
-    names = {item.name: named(view, item.title, f"{item.name}_{scheme}", *view.where.split(", ")) for item in items}
+    places, of = view.where.split(", "), pass_words(view.trace)
+    names = {item.name: named(view, item.title, f"{item.name}_{scheme}", *places, of=of) for item in items}
     open_noted_matrix(view, {item.name: item for item in items}, names=names)
 
 

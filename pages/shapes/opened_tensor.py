@@ -14,7 +14,7 @@ from viz_ui.components.shape_diagram import Card
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
 from viz_ui.look.text import labels, number, shown
-from viz_ui.parts.open_matrix import Named, named
+from viz_ui.parts.open_matrix import Named, named, pass_words
 
 WIDEST, WINDOW = 256, 128  # a tensor with more columns than the first is drawn so many columns at a time
 HIGHEST, IN_ORDER = "the highest of the query", "in order"
@@ -84,7 +84,7 @@ class Opened:
         if columns.words:
             words += f", {columns.cut(node)}"
             file_words += f"_{len(columns.indices)} columns {columns.words}"
-        return named(view, words, file_words, *places)
+        return named(view, words, file_words, *places, of=pass_words(view.trace))
 
 
 def is_mask(node: Node) -> bool:

@@ -253,3 +253,44 @@ def test_every_widget_of_the_address_is_declared_where_it_stands():
                 found.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}")
     assert not found, f"bound without a declaration: {found}"
     assert len(declared_names()) > 50
+
+
+SENTENCE = "The wolf met a girl in the wood."
+
+
+def test_a_model_of_another_kind_of_text_begins_with_its_own_and_the_prompt_comes_back():
+    test = opened("heads", model="tiny-gpt", prompt=SENTENCE)
+    test.selectbox(key="model").set_value("tiny-bert").run()
+    assert test.text_area(key="prompt").value == SENTENCE, "the same kind of text"
+    test.selectbox(key="model").set_value("tiny-seq2seq").run()
+    assert test.text_area(key="prompt").value in vm.load("tiny-seq2seq").examples.values()
+    [said] = [info.value for info in test.sidebar.info]
+    assert "another kind of text" in said
+    assert "tiny\\-bert" in said
+    test.selectbox(key="model").set_value("tiny-gpt").run()
+    assert test.text_area(key="prompt").value == address_of(test)["prompt"] == SENTENCE
+    assert not test.sidebar.info
+
+
+def test_a_link_keeps_its_prompt_whatever_the_model_was_trained_on():
+    test = opened("heads", model="tiny-seq2seq", prompt=SENTENCE)
+    assert test.text_area(key="prompt").value == SENTENCE
+    assert not test.sidebar.info
+
+
+@pytest.mark.parametrize("how", ["pasted", "in a link"])
+def test_a_text_longer_than_its_box_is_cut_and_that_is_said(how):
+    text = "a " * 2047 + "b"  # 4,095 characters
+    test = opened("heads", **{"model": "tiny-gpt"} | ({"prompt": text} if how == "in a link" else {}))
+    if how == "pasted":
+        [box] = [area.proto for area in test.sidebar.text_area if area.key == "prompt"]
+        assert not box.max_chars, "the browser would drop a longer text"
+        test.text_area(key="prompt").set_value(text).run()
+    assert test.text_area(key="prompt").value == text[:4000]
+    [said] = [warning.value for warning in test.sidebar.warning]
+    assert "had 4,095 characters" in said
+    assert "last 95 are cut off" in said
+    test.run()  # whatever else is clicked
+    assert [warning.value for warning in test.sidebar.warning] == [said]
+    test.text_area(key="prompt").set_value("short").run()
+    assert not test.sidebar.warning

@@ -159,12 +159,12 @@ def address(page):
     return {name: value for name, [value] in parse_qs(query, keep_blank_values=True).items()}
 
 
-def looks(page):
-    """The page light and 1400 pixels wide, then dark and 900; gives the words for each.
+def looks(page, wide=1400):
+    """The page light and `wide` pixels wide, then dark and 900; gives the words for each.
 
     Each theme and each width once, for no colour takes room, and without opening the page anew.
     """
-    for theme, width, is_its_own in (("light", 1400, lambda red: red > 200), ("dark", 900, lambda red: red < 60)):
+    for theme, width, is_its_own in (("light", wide, lambda red: red > 200), ("dark", 900, lambda red: red < 60)):
         page.emulate_media(color_scheme=theme)
         page.set_viewport_size({"width": width, "height": 900})
         eventually(lambda: background(page)[0], is_its_own)

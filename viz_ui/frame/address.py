@@ -49,8 +49,9 @@ class Visit:
     page: the one that is looked at. declared: its parameters, and under "" those of the frame. place: which of the two
     is drawn now. drawn: those that this run has declared so far. arrived: the address that the reader came with, by a
     link, Back or Forward; None once they went to another page. taken: the parameters that have their value of it.
-    is_whole: whether the page has been drawn to its end since. held: values of parameters that have no widget. shown:
-    the address as the browser has it. is_corrected: whether `end_run` was in this run.
+    is_whole: whether the page has been drawn to its end since. held: values of parameters that have no widget. cut:
+    texts that were longer than their box, what is left of them and how long they were. shown: the address as the
+    browser has it. is_corrected: whether `end_run` was in this run.
     """
 
     page: str = ""
@@ -61,6 +62,7 @@ class Visit:
     taken: set[str] = field(default_factory=set)
     is_whole: bool = False
     held: dict[str, Any] = field(default_factory=dict)
+    cut: dict[str, tuple[str, int]] = field(default_factory=dict)
     shown: dict[str, str | list[str]] = field(default_factory=dict)
     is_corrected: bool = False
 
@@ -85,6 +87,8 @@ def linked(widget: Callable, *arguments, key: str, is_always_there: bool = False
     would, and declares the parameter: whole numbers from 0 to 9999, 0 unless the address says otherwise.
 
     is_always_there: whether the address has it at its default too. former: words of links made before for options.
+
+    A text that is longer than its box allows is cut to what the box allows, and below it that is said.
     """
     given = signature(widget).bind(*arguments, key=key, **named).arguments
     name = DEFAULT_OF.get(widget.__name__, "value")
@@ -93,6 +97,7 @@ def linked(widget: Callable, *arguments, key: str, is_always_there: bool = False
         form = replace(form, former=former)
     parameter = UrlParameter(key, form, default, is_always_there)
     before = visit().parameters.get(key, parameter)
+    came = visit().arrived.get(key, [default])[-1] if _waits(key) else st.session_state.get(key, default)
     value = _taken(parameter, st.session_state.get(key, default))
     # A slider or a box with another range is another one to Streamlit, and knows nothing of the former's value.
     has_other_range = before.form != form and not isinstance(form, OneOf | SomeOf)
@@ -101,7 +106,28 @@ def linked(widget: Callable, *arguments, key: str, is_always_there: bool = False
     given.pop(name, None)
     if default is None and name != "default":
         given[name] = None  # only so a widget may be empty
-    return widget(**given, persist_state="session")
+    if isinstance(form, Text):
+        given.pop("max_chars", None)  # a browser that knew it would drop a longer text without a word
+    result = widget(**given, persist_state="session")
+    if isinstance(form, Text):
+        _say_cut(getattr(widget, "__self__", st), key, came, value)
+    return result
+
+
+def _say_cut(place, key: str, came: str | None, value: str | None) -> None:
+    """Say how much of a text was cut, for as long as the rest of it stays as it is."""
+    cut = visit().cut
+    if came and value and len(came) > len(value):
+        cut[key] = value, len(came)
+    elif key in cut and cut[key][0] != value:
+        del cut[key]
+    if key in cut:
+        length, room = cut[key][1], len(cut[key][0])
+        place.warning(
+            f"Your text had {length:,} characters, and this box holds {room:,}. The last {length - room:,} are cut "
+            "off.",
+            icon=":material/content_cut:",
+        )
 
 
 def held(name: str, form: Form, default: Any = None) -> Any:

@@ -113,16 +113,42 @@ def _precision_words(model: vm.Model) -> str:
 
 
 def _take_model() -> None:
-    """Another model was chosen: an example of the former one gives way to one of its own."""
+    """Another model was chosen."""
     st.session_state.missing_model = None
     try:
         model = load_model(st.session_state.model)
     except vm.VizError:
         return  # the run that follows says what is wrong with it
-    examples, given = _examples(model), st.session_state.get("examples", EXAMPLES)
-    if examples != given and st.session_state.get("prompt") in given.values():
-        choose(prompt=next(iter(examples.values())), cell=None)
+    _begin_with_its_kind(_examples(model))
     _own_masks_stay_own(model)
+
+
+def _begin_with_its_kind(examples: dict[str, str]) -> None:
+    """A model that was trained on another kind of text begins with an example of its own, for it would make nonsense of
+    a sentence in silence. What was typed for the former kind is kept, and comes back with a model of that kind.
+    """
+    former, typed = st.session_state.get("examples", EXAMPLES), st.session_state.get("prompt")
+    if examples == former:
+        return
+    kept = st.session_state.setdefault("kept_prompts", {})  # by the examples of their kind
+    is_own = bool(typed) and typed not in former.values()
+    kept.pop(tuple(former.values()), None)
+    if is_own:
+        kept[tuple(former.values())] = typed
+    prompt = kept.get(tuple(examples.values())) or next(iter(examples.values()))
+    st.session_state.began_with = (prompt, st.session_state.looked_at) if is_own else None
+    choose(prompt=prompt, cell=None)
+
+
+def _say_kept(model: vm.Model, prompt: str) -> None:
+    """That the former model's prompt is kept, until another one is chosen."""
+    began, former = st.session_state.get("began_with") or ("", "")
+    if prompt and prompt == began and former != st.session_state.model:
+        st.sidebar.info(
+            f"{plain(model.name)} was trained on another kind of text, so it begins with one of its own. Your prompt "
+            f"comes back when you choose {plain(former)} again.",
+            icon=":material/undo:",
+        )
 
 
 def _own_masks_stay_own(model: vm.Model | None = None) -> None:
@@ -161,7 +187,8 @@ def _choose_prompt(model: vm.Model) -> str:
             f"{plain(model.name)} has no tokenizer. Type token ids from 0 to {model.config.vocab_size - 1:,} instead "
             f"of text, for example {model.example_ids}."
         )
-    st.session_state.examples = _examples(model)
+    _say_kept(model, prompt)
+    st.session_state.examples, st.session_state.looked_at = _examples(model), st.session_state.model
     st.sidebar.menu_button(
         "Examples",
         list(st.session_state.examples),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, get_args
 
 import numpy as np
 from plotly.colors import hex_to_rgb, sequential
@@ -53,6 +54,46 @@ def sequential_lut() -> np.ndarray:
 def diverging_lut() -> np.ndarray:
     """Blue, near-white at the centre, red, as (256, 3) uint8, read-only."""
     return _table(_DIVERGING)
+
+
+# How a number's place on a table of colours grows with it. Weights of a long text are small, one of n equal ones is
+# 1/n, so on a linear scale from 0 to 1 all of them would have the first colour.
+Law = Literal["linear", "square root", "logarithmic"]
+LAWS: tuple[Law, ...] = get_args(Law)
+LEAST = 1e-4  # of the high end: where a logarithmic scale begins
+
+
+def colour_places(values: np.ndarray | float, low: float, high: float, law: Law = "linear") -> np.ndarray:
+    """Where values stand on a table of colours: 0 at `low`, 1 at `high`; beyond the ends it is outside of 0 … 1.
+
+    Under the other two laws it is √(v/high), and log(v/(LEAST·high)) / log(1/LEAST), which has its 0 at LEAST·high;
+    of a scale around 0, whose low is −high, the two sides are mirrored. `components/shared/cells.js` does the same.
+    """
+    if law == "linear":
+        return (np.asarray(values) - low) / (high - low)
+    values = np.asarray(values)
+    grown = np.array(values, dtype=np.result_type(values, np.float32))  # one copy, for it may be a large matrix
+    np.abs(grown, out=grown)
+    grown /= high
+    if law == "square root":
+        np.sqrt(grown, out=grown)
+    else:
+        np.maximum(grown, LEAST, out=grown)
+        np.log(grown, out=grown)
+        grown /= -np.log(LEAST)
+        grown += 1
+    return grown if low == 0 else (1 + np.sign(values) * grown) / 2
+
+
+def value_at(place: float, low: float, high: float, law: Law = "linear") -> float:
+    """The value whose place on a table of colours that is; at the first colour of a logarithmic scale the largest."""
+    if law == "linear":
+        return low + place * (high - low)
+    grown = place if low == 0 else abs(2 * place - 1)
+    if low != 0 and grown == 0:
+        return 0.0
+    sign = 1 if low == 0 or place >= 0.5 else -1
+    return sign * high * (grown**2 if law == "square root" else LEAST ** (1 - grown))
 
 
 def colour_css() -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from html import escape
 from typing import Literal
 
 import numpy as np
 import plotly.graph_objects as go
 
-from viz_ui.look.colours import MASKED, diverging_lut, sequential_lut
+from viz_ui.look.colours import MASKED, Law, colour_places, diverging_lut, sequential_lut, value_at
 
 Scale = Literal["sequential", "diverging"]
 Theme = Literal["light", "dark"]
@@ -20,7 +21,8 @@ GRID = "rgba(128,128,128,0.22)"  # half transparent, so that it is seen on a lig
 MOST_HATCHED_RUNS = 4000  # a mask more scattered than this is drawn grey without strokes, to stay quick
 
 PLOT_WIDTH, PLOT_HEIGHT, LARGEST_CELL = 620, 500, 48  # pixels
-LABEL_PIXELS = 14  # what one token label needs across its line
+LETTER_PIXELS, CAPTION_LINE, MOST_LINES = 6.2, 16, 3  # of a caption: a letter's width, a line's height, lines
+LABEL_PIXELS = 15  # what one token label needs across its line
 
 
 def matrix_figure(
@@ -34,14 +36,18 @@ def matrix_figure(
     scale: Scale,
     low: float,
     high: float,
+    law: Law = "linear",
     allowed: np.ndarray | None = None,
+    caption: str = "",
     theme: Theme | None = None,
 ) -> go.Figure:
     """A matrix (rows, columns) as a heatmap with square cells, row 0 at the top, its hover the exact numbers.
 
-    Labels, axis names and title are plain text: markup in them is shown, not obeyed, and equal labels stay
+    Labels, axis names, title and caption are plain text: markup in them is shown, not obeyed, and equal labels stay
     apart. Where there is no room for all labels every second, fifth … is written; zooming in brings more.
     scale: "sequential" (cividis) or "diverging" (blue, white, red; give `low` = -`high`).
+    law: how the colours grow with the numbers, see `colours.colour_places`; the colour bar names it.
+    caption: what the matrix is of, below the title; it goes into the file's own description, too.
     allowed: booleans broadcastable to values; False cells are hatched grey and say "masked".
     theme: None is transparent, for a page that brings its own text colour; "light" or "dark" makes a figure
     that stands alone.
@@ -49,19 +55,34 @@ def matrix_figure(
     values = np.asarray(values)
     rows, columns = values.shape
     permitted = np.ones((rows, columns), bool) if allowed is None else np.broadcast_to(allowed, values.shape)
-    figure = go.Figure(_heatmap(values, permitted, scale, low, high, row_axis, column_axis))
+    figure = go.Figure(_heatmap(values, permitted, scale, low, high, law, row_axis, column_axis))
     if not permitted.all():
         ground, strokes = MASKED[theme or "light"]
         figure.add_traces([_masked_cells(permitted, row_axis, column_axis, ground), *_hatch(~permitted, strokes)])
 
     cell = min(PLOT_WIDTH / columns, PLOT_HEIGHT / rows, LARGEST_CELL)
     width, height = max(cell * columns, 200), max(cell * rows, 200)
-    margin = {"l": 40 + _text_pixels(row_labels), "r": 95, "t": 60, "b": 40 + _text_pixels(column_labels)}
+    margin = {"l": 40 + _text_pixels(row_labels), "r": 95, "b": 40 + _text_pixels(column_labels)}
+    wide = width + margin["l"] + margin["r"]
+    lines = textwrap.wrap(caption, int((wide - 24) / LETTER_PIXELS), max_lines=MOST_LINES, placeholder=" …")
+    margin["t"] = 60 + CAPTION_LINE * len(lines)
     figure.update_layout(
-        title={"text": escape(title), "x": 0, "xref": "container", "pad_l": 12} | {"font": {"size": 16, "weight": 600}},
+        title={
+            "text": escape(title),
+            "subtitle": {"text": "<br>".join(map(escape, lines)), "font_size": 12},
+            "font": {"size": 16, "weight": 600},
+            "x": 0,
+            "xref": "container",
+            "pad_l": 12,
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad_t": 16,
+        },
+        meta={"description": caption},
         xaxis=_axis(column_axis, column_labels, width) | {"range": [-0.5, columns - 0.5], "tickangle": -90},
         yaxis=_axis(row_axis, row_labels, height) | {"range": [rows - 0.5, -0.5], "constraintoward": "top"},
-        width=width + margin["l"] + margin["r"],
+        width=wide,
         height=height + margin["t"] + margin["b"],
         margin=margin,
         paper_bgcolor=PAGE[theme] if theme else CLEAR,
@@ -137,19 +158,29 @@ def _heatmap(
     scale: Scale,
     low: float,
     high: float,
+    law: Law,
     row_axis: str,
     column_axis: str,
 ) -> go.Heatmap:
+    """The numbers as colours; where these do not grow evenly, the places of the numbers, and the numbers on hover."""
+    z = np.where(permitted, values, np.nan)
+    bar = {"thickness": 14, "outlinewidth": 0, "x": 1.01, "y": 1, "yanchor": "top", "ypad": 0}
+    bar |= {"lenmode": "pixels", "len": 200}
+    shown = "z"
+    if law != "linear":
+        places, shown = np.linspace(0, 1, 5), "customdata"
+        ends = [f"{value_at(place, low, high, law):.3g}".replace("-", "−") for place in places]
+        bar |= {"tickvals": places, "ticktext": ends, "title": {"text": f"{law}<br>scale"}}
     return go.Heatmap(
-        z=np.where(permitted, values, np.nan),
-        zmin=low,
-        zmax=high,
+        z=z if law == "linear" else colour_places(z, low, high, law).astype(np.float32),
+        customdata=None if law == "linear" else z,
+        zmin=low if law == "linear" else 0,
+        zmax=high if law == "linear" else 1,
         colorscale=colour_scale(scale),
         hoverongaps=False,
         # nine significant digits tell any two float32 numbers apart
-        hovertemplate=_hover(row_axis, column_axis, "%{z:.9~g}"),
-        colorbar={"thickness": 14, "outlinewidth": 0, "x": 1.01, "y": 1, "yanchor": "top", "ypad": 0}
-        | {"lenmode": "pixels", "len": 200},
+        hovertemplate=_hover(row_axis, column_axis, f"%{{{shown}:.9~g}}"),
+        colorbar=bar,
     )
 
 
@@ -199,7 +230,7 @@ def _axis(name: str, labels: list[str], pixels: float) -> dict:
         "labelalias": between | {str(index): escape(label) for index, label in enumerate(labels)},
         "nticks": min(len(labels) + 1, int(pixels / LABEL_PIXELS)),
         "exponentformat": "none",
-        "tickfont_size": 11,
+        "tickfont_size": 12,
         "ticks": "",
         "ticklabelstandoff": 3,
         "showgrid": False,
@@ -214,5 +245,5 @@ def _hover(row_axis: str, column_axis: str, value: str) -> str:
 
 
 def _text_pixels(labels: list[str]) -> int:
-    """About as much room as the longest label takes at size 11."""
-    return min(6 * max(map(len, labels), default=0), 180)
+    """About as much room as the longest label takes at size 12."""
+    return min(7 * max(map(len, labels), default=0), 180)

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from viz_ui.components.save_picture import save_picture
+from viz_ui.look.colours import Law
 from viz_ui.look.figures import CLEAR, Scale, Theme, matrix_figure
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
@@ -21,9 +22,15 @@ MODE_BAR = {"displaylogo": False, "displayModeBar": True, "showTips": False}
 
 
 def csv_bytes(
-    values: np.ndarray, row_labels: list[str], column_labels: list[str], corner: str = "query \\ key"
+    values: np.ndarray,
+    row_labels: list[str],
+    column_labels: list[str],
+    corner: str = "query \\ key",
+    allowed: np.ndarray | None = None,
 ) -> bytes:
     """A matrix as a table with its labels in the first row and column, for a spreadsheet or pandas.
+
+    allowed: booleans broadcastable to values; a masked cell stays empty, unless its number is -inf.
 
     Every number is the shortest text that reads back as the same number in the matrix's own precision, -inf
     included. UTF-8 with a byte order mark, which a spreadsheet needs to show `·` and `⏎`. A label that would
@@ -32,7 +39,10 @@ def csv_bytes(
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow([corner, *map(_inert, column_labels)])
-    for label, numbers in zip(row_labels, np.asarray(values).astype(str), strict=True):
+    texts = np.asarray(values).astype(str)
+    if allowed is not None:
+        texts = np.where(allowed | np.isneginf(values), texts, "")
+    for label, numbers in zip(row_labels, texts, strict=True):
         writer.writerow([_inert(label), *numbers])
     return out.getvalue().encode("utf-8-sig", errors="backslashreplace")
 
@@ -53,14 +63,17 @@ def npz_bytes(arrays: dict[str, Any]) -> bytes:
 def html_bytes(figure: go.Figure) -> bytes:
     """A page that shows `figure` without any network: plotly.js (about 5 MB) is in it.
 
-    Make the figure with a theme: the page takes its background and title from it.
+    Make the figure with a theme: the page takes its background and title from it, and its description from the
+    figure's caption.
     """
     plot = figure.to_html(full_html=False, include_plotlyjs=True, config=MODE_BAR)
     title = escape(unescape(figure.layout.title.text or "Matrix"))
+    description = escape((figure.layout.meta or {}).get("description", ""))
     background = figure.layout.paper_bgcolor or "#ffffff"
     page = (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        f"<title>{title}</title><style>body {{ margin: 1rem; background: {background} }}</style></head>\n"
+        f'<title>{title}</title><meta name="description" content="{description}">'
+        f"<style>body {{ margin: 1rem; background: {background} }}</style></head>\n"
         f"<body>{plot}</body>\n</html>\n"
     )
     return page.encode("utf-8", errors="backslashreplace")
@@ -78,7 +91,9 @@ def matrix_dialog(
     low: float,
     high: float,
     file_name: str,
+    law: Law = "linear",
     allowed: np.ndarray | None = None,
+    caption: str = "",
     head_arrays: Callable[[], dict[str, Any]] | None = None,
     head_file_name: str = "head",
 ) -> None:
@@ -88,8 +103,8 @@ def matrix_dialog(
     callback is told of the event, let it leave a note in the session state that the run takes out (`pop`).
     The next run then does not open it again. Closing it runs nothing.
 
-    The first nine arguments and `allowed` are those of `viz_ui.look.figures.matrix_figure`. The table (CSV) holds
-    `values` as they are, masked cells too: give scores after the mask to have -inf there.
+    All arguments that are not named below are those of `viz_ui.look.figures.matrix_figure`. In the table
+    (CSV) masked cells are empty: give scores after the mask to have -inf there.
     file_name: without its ending, such as "tiny-gpt_layer2_head5_weights".
     head_arrays: gives the arrays of the whole head for an NPZ file named `head_file_name`, with a text
     "description" of what they are; asked only when somebody saves it.
@@ -106,7 +121,9 @@ def matrix_dialog(
             scale=scale,
             low=low,
             high=high,
+            law=law,
             allowed=allowed,
+            caption=caption,
             theme=theme,
         )
 
@@ -116,7 +133,7 @@ def matrix_dialog(
         title,
         file_name,
         page=lambda: html_bytes(draw(theme)),
-        table=lambda: csv_bytes(values, row_labels, column_labels, f"{row_axis} \\ {column_axis}"),
+        table=lambda: csv_bytes(values, row_labels, column_labels, f"{row_axis} \\ {column_axis}", allowed),
         head=head_arrays and (lambda: npz_bytes(head_arrays())),
         head_file_name=head_file_name,
     )

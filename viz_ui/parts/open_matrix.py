@@ -1,35 +1,57 @@
 """Any matrix of a page, opened large and saved: the link between the `panels` component and the dialog."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
 
+import viz_model as vm
 from viz_ui.components.panels.panel_items import Matrix, with_ends
 from viz_ui.frame.view import View
+from viz_ui.look.text import sentence
 from viz_ui.parts.export import matrix_dialog
 
 _NOTE = "matrix_to_open"
 
 
 class Named(NamedTuple):
-    """What a matrix is called in the dialog, and in its files (without ending)."""
+    """What a matrix is called in the dialog, and in its files (without ending).
+
+    of: what else somebody needs to know who has the file alone, such as the mask and the text; see `pass_words`.
+    """
 
     title: str
     file_name: str
+    of: str = ""
 
 
-def named(view: View, words: str, file_words: str, *places: str) -> Named:
+def pass_words(trace: vm.Trace, mask: str = "") -> str:
+    """The mask and the texts of a pass, for files that are saved. mask: in place of the name of the pass's own one."""
+    texts = [("Text", trace.read)] if trace.source is None else [("Source", trace.source), ("Target", trace.read)]
+    read = ". ".join(f"{name}: {_text(tokens.pieces)}" for name, tokens in texts)
+    return f"Mask: {mask or trace.mask_name}. {read}"
+
+
+def _text(pieces: Sequence[bytes]) -> str:
+    return sentence(b"".join(pieces).decode(errors="replace"))
+
+
+def named(view: View, words: str, file_words: str, *places: str, of: str = "") -> Named:
     """The names of a matrix that is not simply one of the chosen layer and head: `places` say where it belongs.
 
     `named(view, "stream in", "resid_pre", "layer 2")` is "tiny-gpt, layer 2: stream in" and
     "tiny-gpt_layer2_resid_pre".
     """
     parts = [view.model.name, *(re.sub(r" (?=\d+$)", "", place) for place in places), file_words]
-    return Named(f"{', '.join([view.model.name, *places])}: {words}", re.sub(r"[^\w.-]", "-", "_".join(parts)))
+    return Named(f"{', '.join([view.model.name, *places])}: {words}", re.sub(r"[^\w.-]", "-", "_".join(parts)), of)
+
+
+def of_head(view: View, name: str, of: str) -> Named:
+    """The names of a matrix of the chosen layer and head."""
+    return Named(f"{view.model.name}, {view.where}: {name}", view.file_name(name), of)
 
 
 def note_opened(event: dict) -> None:
@@ -58,10 +80,9 @@ def open_noted_matrix(
     values = np.asarray(source.values, dtype=np.float32) * np.float32(matrix.factor)
     if matrix.allowed is not None and matrix.role == "scores":
         values = np.where(matrix.allowed, values, np.float32(-np.inf))
-    of_head = Named(f"{view.model.name}, {view.where}: {matrix.name}", view.file_name(matrix.name))
-    shown = (names or {}).get(matrix.name, of_head)
-    if arrays is None and shown is of_head:
-        arrays = partial(head_arrays, view)
+    shown = (names or {}).get(matrix.name)
+    if shown is None:
+        shown, arrays = of_head(view, matrix.name, pass_words(view.trace)), arrays or partial(head_arrays, view)
     matrix_dialog(
         values,
         list(matrix.row_labels),
@@ -72,7 +93,9 @@ def open_noted_matrix(
         scale=matrix.scale,
         low=scaled.low,
         high=scaled.high,
+        law=matrix.law,
         allowed=matrix.allowed,
+        caption=shown.of,
         file_name=shown.file_name,
         head_arrays=arrays,
         head_file_name=view.file_name(arrays_name),

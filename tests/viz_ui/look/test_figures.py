@@ -1,9 +1,11 @@
 """What is in the figure of a matrix; how it looks and hovers is tests/browser/test_head_grid.py."""
 
+from html import unescape
+
 import numpy as np
 import pytest
 
-from viz_ui.look.colours import diverging_lut, sequential_lut
+from viz_ui.look.colours import colour_places, diverging_lut, sequential_lut
 from viz_ui.look.figures import MOST_HATCHED_RUNS, matrix_figure, query_lines_figure
 
 
@@ -117,3 +119,28 @@ def test_lines_over_queries_keep_gaps_and_show_markup_as_text():
     assert first.line.dash != second.line.dash
     assert drawn.layout.xaxis.labelalias["1"] == "1 &lt;i&gt;b&lt;/i&gt;"
     assert drawn.layout.yaxis.title.text == "entropy, bits"
+
+
+@pytest.mark.parametrize("law", ["square root", "logarithmic"])
+def test_where_colours_do_not_grow_evenly_the_numbers_stay_on_hover_and_the_bar_says_so(law):
+    values, allowed = random(5, 5) / 100, np.tri(5, dtype=bool)
+    numbers, masked, _ = figure(values, allowed, law=law).data
+    np.testing.assert_array_equal(numbers.customdata[allowed], values[allowed])
+    np.testing.assert_allclose(numbers.z[allowed], colour_places(values, 0, 1, law)[allowed], rtol=1e-6)
+    assert (numbers.zmin, numbers.zmax) == (0, 1)
+    assert "%{customdata" in numbers.hovertemplate
+    assert law in numbers.colorbar.title.text
+    assert numbers.colorbar.ticktext[-1] == "1"
+    assert "masked" in masked.hovertemplate
+
+
+@pytest.mark.parametrize("side", [3, 60])
+def test_the_caption_is_in_the_picture_cut_to_its_width_and_whole_in_the_description(side):
+    caption = "Mask: causal. Text: " + "<b>once</b> " * 100
+    drawn = figure(random(side, side), caption=caption).layout
+    lines = drawn.title.subtitle.text.split("<br>")
+    assert 1 < len(lines) <= 3
+    assert "&lt;b&gt;once" in lines[0]
+    assert max(len(unescape(line)) for line in lines) * 5.5 < drawn.width
+    assert drawn.meta["description"] == caption
+    assert figure(random(side, side)).layout.margin.t < drawn.margin.t

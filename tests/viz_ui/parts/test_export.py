@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -35,6 +37,14 @@ def test_every_float32_comes_back_bit_for_bit(values):
 def test_numbers_are_short_and_minus_infinity_is_kept():
     text = csv_bytes(np.array([[0.1, -np.inf]], np.float32), ["0 a"], ["0 a", "1 b"]).decode("utf-8-sig")
     assert text == "query \\ key,0 a,1 b\r\n0 a,0.1,-inf\r\n"
+
+
+def test_a_masked_cell_is_empty_and_a_score_of_minus_infinity_is_written():
+    allowed = np.tri(2, dtype=bool)
+    values, scores = np.array([[1, 0], [0.25, 0.75]]), np.array([[1, -np.inf], [0, 2]])
+    tables = [read_csv(csv_bytes(each, ["0 a", "1 b"], ["0 a", "1 b"], allowed=allowed)) for each in (values, scores)]
+    np.testing.assert_array_equal(tables[0].to_numpy(), np.where(allowed, values, np.nan))
+    np.testing.assert_array_equal(tables[1].to_numpy(), scores)
 
 
 @pytest.mark.parametrize("token", ["a,b", 'say "so"', "⏎", "·the", "two\nlines", "ünï", "=SUM(A1:A9)", "'"])
@@ -107,8 +117,8 @@ class Outline(HTMLParser):
             self.scripts[-1] += data
 
 
-def page_of(labels, title="weights"):
-    options = {"row_axis": "query", "column_axis": "key", "title": title, "scale": "sequential"}
+def page_of(labels, title="weights", **more):
+    options = more | {"row_axis": "query", "column_axis": "key", "title": title, "scale": "sequential"}
     figure = matrix_figure(np.eye(2), labels, labels, low=0, high=1, theme="dark", **options)
     content = html_bytes(figure).decode()
     outline = Outline()
@@ -130,3 +140,10 @@ def test_no_token_and_no_title_can_break_out_of_the_page():
     assert outline.title == evil
     assert len(outline.scripts) == len(expected.scripts)
     assert evil not in content
+
+
+def test_the_page_describes_what_it_shows():
+    caption = 'Mask: causal. Text: "Once" & <b>upon</b> ' + "a time " * 300
+    content, _ = page_of(["0 a", "1 b"], caption=caption)
+    [description] = re.findall(r'<meta name="description" content="(.*?)">', content, re.S)
+    assert unescape(description) == caption

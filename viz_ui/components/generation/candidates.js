@@ -86,8 +86,8 @@ export class Candidates {
     row.classList.toggle("cut", !kept);
     row.ariaPressed = String(chosen);
     const fate = kept ? `${formatNumber(probability, 3)} after the cut` : "cut";
-    row.ariaLabel = `${label}, logit ${formatNumber(logit)}, probability ${formatNumber(full, 3)}, ${fate}`;
     row.title = chosen ? "The token that comes next" : `Take ${label} instead; the text after it is then written again`;
+    row.ariaDescription = `logit ${formatNumber(logit)}, probability ${formatNumber(full, 3)}, ${fate}. ${row.title}`;
     return row;
   }
 

@@ -3,7 +3,7 @@
 
 import { arrow } from "../shared/arrows.js";
 import { pixelTable, spreadBits, unpack } from "../shared/blob.js";
-import { button, buttonOf, drawn, element, focusedIn, nameIt, penOf, place } from "../shared/elements.js";
+import { button, buttonOf, drawn, element, focusedIn, penOf, place } from "../shared/elements.js";
 import { applyTheme } from "../shared/look.js";
 import { living } from "../shared/mounting.js";
 import { nearestAhead } from "../shared/walk.js";
@@ -145,7 +145,7 @@ class Layouts {
     const node = button(`box ${className}`);
     node.dataset.name = box.name;
     node.style.setProperty("--hue", `var(--${box.role})`);
-    nameIt(node, box.aloud || box.title);
+    node.title = box.aloud; // read after what stands in it
     const picture = this.pictures.get(box.name);
     if (picture) node.append(thumbnail(picture));
     const text = node.appendChild(element("span", "text"));

@@ -37,7 +37,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Box:
-    """A button: its name for `on_pick`, what stands in it, its role in `colours.ROLES`, and how it is called aloud."""
+    """A button: its name for `on_pick`, what stands in it, its role in `colours.ROLES`, and what is said of it."""
 
     name: str
     title: str

@@ -1,6 +1,6 @@
 // One matrix: a canvas of cells, labels and axis names around it, frames above it, a colour bar below.
 
-import { cellNumber, paintCells, writeNumbers } from "../shared/cells.js";
+import { cellNumber, paintCells, valueAt, writeNumbers } from "../shared/cells.js";
 import { element, iconButton, nameIt, place, setText } from "../shared/elements.js";
 import { clamp, labelStep, paintRamp, sizeCanvas } from "../shared/look.js";
 import { formatEnd } from "../shared/numbers.js";
@@ -31,6 +31,7 @@ export class MatrixPanel {
   bar = element("div", "bar");
   ramp = element("canvas", "ramp");
   ends = element("div", "ends small");
+  law = element("div", "law small"); // where the colours do not grow evenly with the numbers
   masked = element("div", "masked small");
   zeros = element("div", "zeros small");
 
@@ -88,7 +89,7 @@ export class MatrixPanel {
     this.ends.append(element("span", "low"), element("span", "middle"), element("span", "high"));
     this.masked.append(element("span", "swatch hatched"), element("span", "", "masked"));
     this.zeros.append(element("span", "swatch dotted"), element("span", "", "exactly 0"));
-    this.bar.append(this.ramp, this.ends);
+    this.bar.append(this.ramp, this.ends, this.law);
     legend.append(this.bar, this.masked, this.zeros);
     return legend;
   }
@@ -113,9 +114,12 @@ export class MatrixPanel {
   }
 
   updateLegend() {
-    const { low, high, lut, mask, nonzero } = this.spec;
+    const { lut, law, mask, nonzero } = this.spec, isBent = law !== undefined && law !== "linear";
     paintRamp(this.ramp, lut);
-    [low, (low + high) / 2, high].forEach((end, i) => setText(this.ends.children[i], formatEnd(end)));
+    const ends = [0, 0.5, 1].map((place) => formatEnd(valueAt(place, this.spec)));
+    if (law === "logarithmic" && this.spec.low === 0) ends[0] = `≤ ${ends[0]}`;
+    ends.forEach((end, i) => setText(this.ends.children[i], end));
+    setText(this.law, isBent ? `${law} scale` : "");
     this.bar.hidden = !this.spec.ramp;
     this.masked.hidden = !mask || mask.every(Boolean);
     this.zeros.hidden = !nonzero || nonzero.every((is, i) => Boolean(is) || (mask !== null && !mask[i]));

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from viz_ui.look.colours import ROLES
+from viz_ui.look.colours import LAWS, ROLES, Law
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +21,8 @@ class Matrix:
     values: finite floats (R, C); −inf is allowed where `allowed` is False. None with `same_as`.
     row_labels, column_labels: one ready-made string a row or column, e.g. "3 ·time".
     row_axis, column_axis: what a row or column is ("query", "key", "feature").
+    law: how the colour grows with the number, see `colours.colour_places`; all but "linear" begin at 0 or are centred
+        on it.
     low, high: ends of the colour scale. Left out: 0 and 1 on the sequential scale, plus and minus the
         largest absolute value on the diverging one, whose ends must be opposite.
     allowed: booleans (R, C); False is a masked cell, hatched, never the colour of 0.
@@ -40,6 +42,7 @@ class Matrix:
     caption: str = ""
     role: str = "scores"
     scale: Literal["sequential", "diverging"] = "sequential"
+    law: Law = "linear"
     low: float | None = None
     high: float | None = None
     allowed: np.ndarray | None = None
@@ -68,6 +71,7 @@ class Matrix:
         self._require(min(self.shape) > 0, f"has no cells: its shape is {self.shape}")
         self._require(self.role in ROLES, f"has the unknown role {self.role!r}; there are {', '.join(ROLES)}")
         self._require(self.scale in ("sequential", "diverging"), f"has the unknown scale {self.scale!r}")
+        self._require(self.law in LAWS, f"has the unknown law {self.law!r}; there are {', '.join(LAWS)}")
         self._require((self.values is None) != (self.same_as is None), "needs either values or same_as")
         self._require(
             self.rows_are_queries + self.rows_are_keys + self.columns_are_keys < 2
@@ -169,4 +173,6 @@ def with_ends(item: Matrix, source: Matrix) -> Matrix:
         raise ValueError(f"Matrix {item.name!r} has a colour scale from {low} to {high}.")
     if item.scale == "diverging" and low != -high:
         raise ValueError(f"Matrix {item.name!r} has a diverging scale not centred on 0: {low} to {high}.")
+    if item.law != "linear" and low not in (0, -high):
+        raise ValueError(f"Matrix {item.name!r} has a {item.law} scale that does not begin at 0: {low} to {high}.")
     return replace(item, low=low, high=high)

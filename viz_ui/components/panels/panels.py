@@ -179,6 +179,7 @@ def _describe(item: Item, matrices: dict[str, Matrix], arrays: _Arrays) -> dict:
         "caption": item.caption,
         "role": item.role,
         "scale": item.scale,
+        "law": item.law,
         "low": item.low,
         "high": item.high,
         "rows": {"axis": item.row_axis, "index": item.row_index, "labels": arrays.label(item.row_labels)},

@@ -111,7 +111,7 @@ export class Clock {
     this.node.ariaPressed = String(chosen);
     this.node.tabIndex = chosen ? 0 : -1;
     const untrained = isNew ? ", at an angle that no trained distance has" : "";
-    this.node.ariaLabel = `Pair ${index} adds ${formatNumber(now.product, 3)}${untrained}`;
+    this.node.ariaLabel = `Pair ${index} ${this.words.textContent} is what it adds${untrained}`;
   }
 }
 

@@ -4,7 +4,7 @@ import { drawn, element, setText, written } from "../shared/elements.js";
 import { clamp } from "../shared/look.js";
 import { formatCount, formatNumber } from "../shared/numbers.js";
 
-const CURVE = { width: 340, height: 250, left: 46, right: 10, top: 16, bottom: 38, most: 1024 };
+const CURVE = { width: 280, height: 206, left: 46, right: 10, top: 16, bottom: 38, most: 1024 };
 
 /** @typedef {{ least: number, most: number, trained: number, own: number }} Distances own: between the two tokens */
 

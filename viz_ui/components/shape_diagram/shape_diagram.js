@@ -4,7 +4,7 @@
 import { arrow } from "../shared/arrows.js";
 import { unpack } from "../shared/blob.js";
 import {
-  button, buttonOf, closest, drawn, element, focusedIn, nameIt, place, setText, written,
+  button, buttonOf, closest, drawn, element, focusedIn, place, setText, written,
 } from "../shared/elements.js";
 import { applyTheme, sameList } from "../shared/look.js";
 import { living } from "../shared/mounting.js";
@@ -12,7 +12,7 @@ import { formatBytes, formatCount, formatParameters } from "../shared/numbers.js
 import { nearestAhead } from "../shared/walk.js";
 import { route } from "./shape_routes.js";
 
-const GAP = 13, COLUMNS = 7, HALF = 4, NARROWEST = 112, WIDEST = 168, BOX = 58, MOST_IN_ONE_LINE = 8;
+const GAP = 13, COLUMNS = 7, HALF = 4, NARROWEST = 112, WIDEST = 168, BOX = 60, MOST_IN_ONE_LINE = 8;
 
 /** @typedef {import("./shape_routes.js").Box} Box pixels in its part of the diagram */
 /** @typedef {{ symbol: string, letters: string[], size: number }} Axis */
@@ -197,8 +197,8 @@ class Diagram {
     node.append(head, axesRow(axes), foot);
     const letters = axes.map(({ symbol }) => symbol).join(", "), numbers = axes.map(({ size }) => size).join(", ");
     const own = tied ? ` of its own (it uses ${tied}, which is counted where it is first used)` : "";
-    nameIt(node, `${title}: (${letters}) = (${numbers}), ${formatCount(parameters)} parameters${own}, `
-      + `${formatCount(nbytes)} bytes`);
+    node.title = `${title}: (${letters}) = (${numbers}), ${formatCount(parameters)} parameters${own}, `
+      + `${formatCount(nbytes)} bytes`;
     return node;
   }
 

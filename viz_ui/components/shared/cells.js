@@ -25,6 +25,7 @@ import { formatInCell, formatNumber } from "./numbers.js";
  * @property {number} low value of the first colour
  * @property {number} high value of the last colour
  * @property {Uint32Array} lut 256 colours
+ * @property {Law} [law] linear where it is left out
  * @property {number} [digits] that travelled
  * @property {number} [floor] smaller values lost their digits on the way
  */
@@ -63,14 +64,45 @@ export function paintCells(canvas, picture, matrix, root) {
  */
 const isShown = ({ mask, nonzero }, at) => !(mask && !mask[at]) && !(nonzero && !nonzero[at]);
 
+/** @typedef {"linear" | "square root" | "logarithmic"} Law how the colour grows with the number */
+/** @typedef {{ low: number, high: number, law?: Law }} Scale */
+
+const LEAST = 1e-4; // of the high end: where a logarithmic scale begins
+
+/**
+ * Where a number stands on a table of colours: 0 at `low`, 1 at `high`. The same as `colour_places` in colours.py.
+ * @param {number} value
+ * @param {Scale} scale
+ * @returns {number}
+ */
+export function colourPlace(value, { low, high, law = "linear" }) {
+  if (law === "linear") return (value - low) / (high - low);
+  const share = Math.abs(value) / high;
+  const grown = law === "square root" ? Math.sqrt(share) : 1 - Math.log(Math.max(share, LEAST)) / Math.log(LEAST);
+  return low === 0 ? grown : (1 + Math.sign(value) * grown) / 2;
+}
+
+/**
+ * The number whose place that is; at the first colour of a logarithmic scale the largest of them.
+ * @param {number} place
+ * @param {Scale} scale
+ * @returns {number}
+ */
+export function valueAt(place, { low, high, law = "linear" }) {
+  if (law === "linear") return low + place * (high - low);
+  const grown = low === 0 ? place : Math.abs(2 * place - 1), sign = low === 0 || place >= 0.5 ? 1 : -1;
+  if (low !== 0 && grown === 0) return 0;
+  return sign * high * (law === "square root" ? grown ** 2 : LEAST ** (1 - grown));
+}
+
 /**
  * @param {Matrix} matrix
  * @param {number} at
  * @returns {number} a pixel
  */
-function colourOf({ values, factor, low, high, lut }, at) {
-  const step = ((values[at] * factor - low) * 255) / (high - low);
-  return lut[clamp(Math.floor(step + 0.5), 0, 255)];
+function colourOf(matrix, at) {
+  const place = colourPlace(matrix.values[at] * matrix.factor, matrix);
+  return matrix.lut[clamp(Math.floor(place * 255 + 0.5), 0, 255)];
 }
 
 /**
@@ -115,7 +147,7 @@ function dottedTile(root) {
  */
 export function writeNumbers(canvas, matrix, size, root) {
   const { columns, values, factor } = matrix, ratio = pixelRatio(), pen = penOf(canvas);
-  pen.font = `${11 * ratio}px ${getComputedStyle(root).fontFamily}`;
+  pen.font = `${12 * ratio}px ${getComputedStyle(root).fontFamily}`;
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   for (let i = 0; i < values.length; i++) {

@@ -258,7 +258,8 @@ export class Chips {
   constructor(host) {
     this.host = host;
     this.node = element("div", "chips");
-    this.node.setAttribute("role", "list");
+    this.node.setAttribute("role", "group");
+    this.node.ariaLabel = "The text so far: a token leads to the step that chose it";
     this.node.onclick = (event) => {
       const chip = buttonOf(event);
       if (!chip) return;

@@ -80,7 +80,6 @@ class Targets {
     const read = element("span", `token read${one.hidden ? " hidden" : ""}`, one.read);
     if (one.target === null) {
       cell.append(read, element("span", "small", "no target"));
-      cell.ariaLabel = `${one.read}: no target`;
       return cell;
     }
     const bar = element("span", "bar"), fill = bar.appendChild(element("span", "fill"));
@@ -90,7 +89,7 @@ class Targets {
     numbers.append(element("span", "rank", `#${formatCount(one.rank)}`));
     cell.classList.toggle("known", one.rank === 1);
     cell.append(read, element("span", "arrow", "↓"), element("span", "token target", one.target), bar, numbers);
-    cell.ariaLabel = `${one.read}, target ${one.target}: loss ${formatNumber(one.loss, 3)} nats, rank ${one.rank}`;
+    cell.ariaDescription = `target ${one.target}: loss ${formatNumber(one.loss, 3)} nats, rank ${one.rank}`;
     return cell;
   }
 
