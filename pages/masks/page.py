@@ -101,8 +101,7 @@ def draw_sides(colours: WeightColours) -> None:
 
 def draw_matrices(view: View, sides: list[Side], colours: WeightColours) -> None:
     """Weights of A and B, their difference, both masks, and the query's row of the difference; all linked."""
-    weights, masks = comparison_matrices(view, sides)
-    items = [*map(colours.of, weights), *masks]
+    items = [colours.of(item) if item.ramp else item for item in comparison_matrices(view, sides)]
     beside_editor = any(side.choice.kind == "drawn by hand" for side in sides)
     row = Bars("row", "What the query reads, mask B − mask A", of="difference")
     panels(
@@ -126,8 +125,8 @@ def draw_matrices(view: View, sides: list[Side], colours: WeightColours) -> None
     )
 
 
-def comparison_matrices(view: View, sides: list[Side]) -> tuple[list[Matrix], list[Matrix]]:
-    """The weights under A and B with their difference, and the two masks."""
+def comparison_matrices(view: View, sides: list[Side]) -> list[Matrix]:
+    """The weights under A and B with their difference, and the two masks, which have no ramp of colours."""
     allowed = [side.allowed.numpy() for side in sides]
     weights = [masked_trace(view, side).weights(view.layer, view.head).numpy() for side in sides]
     shared = {"rows_are_queries": True, "columns_are_keys": True}
@@ -160,7 +159,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> tuple[list[Matrix], li
             **shared,
         )
     )
-    masks = [
+    items += [
         Matrix(
             f"mask {side.name}",
             f"Mask {side.name}",
@@ -177,7 +176,7 @@ def comparison_matrices(view: View, sides: list[Side]) -> tuple[list[Matrix], li
         )
         for side, cells in zip(sides, allowed, strict=True)
     ]
-    return items, masks
+    return items
 
 
 def both_heads(view: View, sides: list[Side]) -> dict:

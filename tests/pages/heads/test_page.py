@@ -12,6 +12,7 @@ from tests.support.head_measures import loops
 from tests.support.pages import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_ui.parts.special_tokens import shown_tokens
+from viz_ui.parts.weight_colours import WeightColours
 
 LAYER, HEAD, QUERY, KEY = 1, 3, 4, 2
 IDS = (5, 9, 11, 9, 4, 20, 8)
@@ -49,14 +50,16 @@ def expected(view):
 def test_a_head_is_drawn_as_what_is_chosen_with_its_own_mask_and_scale(view, drawn, name, full):
     page, noted = drawn
     values, full = expected(view)[name], full and name == "weights"
-    page.draw_head(view, DRAWN[name], full, shown_tokens(view.model, view.trace, "shown"))
+    colours = WeightColours("linear", is_own=not full)
+    page.draw_head(view, DRAWN[name], colours, shown_tokens(view.model, view.trace, "shown"))
     [((matrix, lines, bars),), options] = noted.of("panels")[0]
     np.testing.assert_allclose(matrix.values, values, atol=1e-5)
     is_hatched = name not in ("raw scores", "scaled scores")
     assert (matrix.allowed is not None) == is_hatched
     assert options["selected"] == (QUERY, KEY)
     assert lines.of == bars.of == matrix.name == name
-    largest = np.abs(values[np.isfinite(values)]).max()
+    # the first query has one key to read: its weight is 1 in every head, and counts for nothing
+    largest = values[1:].max() if name == "weights" else np.abs(values[np.isfinite(values)]).max()
     low = 0 if name in ("weights", "value-weighted") else -largest
     assert (matrix.low, matrix.high) == pytest.approx((0, 1) if full else (low, largest), abs=1e-5)
     formulas = {"raw scores": "QKᵀ", "scaled scores": "QKᵀ/√D", "scores + mask": "QKᵀ/√D + M",
@@ -72,7 +75,8 @@ def test_the_grid_says_its_scale_and_where_pixels_stand_for_several_cells(view, 
     queries, keys = (np.arange(length) for length in shape)
     pictures = np.zeros((2, 4, min(shape[0], 32), min(shape[1], 32)), np.uint8)
     page.grid_pictures = lambda *_: (pictures, None)
-    page.draw_grid(view, DRAWN["weights"], full, SimpleNamespace(queries=queries, keys=keys, hiding="shown"))
+    colours = WeightColours("linear", is_own=not full)
+    page.draw_grid(view, DRAWN["weights"], colours, SimpleNamespace(queries=queries, keys=keys, hiding="shown"))
     [(_, options)] = noted.of("head_grid")
     assert (options["layer"], options["head"], options["key_heads"]) == (LAYER, HEAD, [0, 0, 1, 1])
     assert ("share one scale, 0 to 1" in noted.words) == full
