@@ -72,8 +72,8 @@ test("a candidate has its number at every stage, a cut one says where it was cut
     ["c", "1.500", "3.00", "0.500", "✓", "✓", "0.625"], ["f", "1.250", "2.50", "0.300", "✓", "✓", "0.375"],
     ["g", "−1.000", "−2.00", "0.150", "✓", "cut", ""], ["h", "−2.000", "−4.00", "0.0500", "cut", "", ""],
   ]);
-  assert.equal(likely.ariaLabel, "c, logit 1.500, probability 0.500, 0.625 after the cut");
-  assert.equal(cut.ariaLabel, "g, logit −1.000, probability 0.150, cut");
+  assert.equal(likely.ariaDescription, `logit 1.500, probability 0.500, 0.625 after the cut. ${likely.title}`);
+  assert.match(cut.ariaDescription, /^logit −1.000, probability 0.150, cut. Take g instead;/);
   assert.deepEqual([likely.ariaPressed, cut.ariaPressed], ["true", "false"]);
   assert.deepEqual(likely.querySelectorAll(".bar").map((bar) => bar.style.width), ["50%", "62.5%"]);
   assert.equal(likely.title, "The token that comes next");

@@ -35,7 +35,7 @@ test("the score is the sum of what the pairs add, as the pass had it, wherever b
   assert.equal(readout(drawn()), `query 5 b at 5, key 2 a at 2: ${words}`);
   assert.equal(readout(drawn({ shift: 7 })), `query 5 b at 12, key 2 a at 9: ${words}`);
   assert.deepEqual(clocks(drawn({ shift: 7 })),
-    PAIRS.map((pair, n) => `Pair ${n} adds ${short(product(pair, 3), 3)}`));
+    PAIRS.map((pair, n) => `Pair ${n} ${short(product(pair, 3), 3)} is what it adds`));
 });
 
 test("at another distance it is another score, and the one of the pass stands beside it", () => {
@@ -79,8 +79,8 @@ test("the curve is the score by distance, with its ends and where training ended
   const low = Math.min(0, ...scores), high = Math.max(0, ...scores);
   assert.equal(points.length, 41);
   points.forEach(([x, y], distance) => {
-    assert.ok(Math.abs(x - (46 + (284 * distance) / 40)) < 1e-9);
-    assert.ok(Math.abs(y - (16 + (196 * (high - scores[distance])) / (high - low))) < 1e-9);
+    assert.ok(Math.abs(x - (46 + (224 * distance) / 40)) < 1e-9);
+    assert.ok(Math.abs(y - (16 + (152 * (high - scores[distance])) / (high - low))) < 1e-9);
   });
   const words = textsOf(one.root.querySelector(".curve"), "text");
   for (const text of [short(high, 3), short(low, 3), "0", "40", "15", "never trained"]) assert.ok(words.includes(text),
