@@ -30,8 +30,8 @@ from tests.support.visitors import Look, Visitor, check
 
 FIRST_BUDGET, LATER_BUDGET, CLICK_BUDGET = 4.0, 1.5, 1.0  # seconds: all first pictures, p95 later, a click more
 HEADS = [(layer, head) for layer in range(4) for head in range(8)]  # of tiny-gpt
-LOOKS_AT_IT, CLICKS_ON = (2.0, 8.0), (0.5, 1.5)  # seconds between what somebody does
-CLICKERS, CLICKS, LONG = 10, 12, 2000  # visitors beside a long prompt, what each of them clicks, and its tokens
+LOOKS_AT_IT, CLICKS_ON = (2.0, 8.0), (1.0, 4.0)  # seconds between what somebody does
+CLICKERS, CLICKS, LONG = 10, 10, 2000  # visitors beside a long prompt, what each of them clicks, and its tokens
 WORDS = ("the", "king", "and", "queen", "had", "three", "sons", "who", "went", "to", "find", "a", "golden", "bird")
 ROW = "{:24} {:19}|{:19}|{:19}|{:>6} |{:>7} |{:>5}"
 

@@ -23,13 +23,28 @@ _collected = 0.0
 
 @asynccontextmanager
 async def upkeep(_app: st.App) -> AsyncIterator[None]:
-    """The life of the server, for `st.App`: the script runs once as soon as the server has begun.
-
-    So it has read all modules and the first model when somebody comes, or is about to.
-    """
-    first = asyncio.create_task(get_instance().does_script_run_without_error())
+    """The life of the server, for `st.App`: what it begins with and visitors would wait for."""
+    readiness = asyncio.create_task(_get_ready())
     yield
-    first.cancel()
+    readiness.cancel()
+
+
+async def _get_ready() -> None:
+    """Run the script once, so that all modules and the first model are there; then import the library, if it is needed.
+
+    To import it takes two seconds of Python, in which all others are slowed down.
+    """
+    await get_instance().does_script_run_without_error()
+    await asyncio.get_running_loop().run_in_executor(None, _import_library)
+
+
+def _import_library() -> None:
+    from viz_model import catalogue
+    from viz_model.hub.importing import import_library, undisturbed
+
+    if any(entry.folder and not entry.config.is_skeleton for entry in catalogue()):
+        with undisturbed():
+            import_library()
 
 
 def _leave(session: AppSession | None) -> None:

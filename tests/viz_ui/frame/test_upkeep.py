@@ -10,8 +10,10 @@ import pytest
 import streamlit as st
 from streamlit.runtime import RuntimeState
 
+import viz_model
 from tests.support.browser import REPOSITORY
 from viz_model import garbage, jobs
+from viz_model.hub import importing
 from viz_ui.frame import upkeep
 
 
@@ -102,6 +104,17 @@ def test_the_own_visit_of_the_server_ends_without_a_session(server):
 def test_a_page_without_a_server_leaves_nothing_to_do(server):
     upkeep._leave(session("one"))
     assert upkeep._leaving == []
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_the_library_is_imported_ahead_where_a_model_needs_it(monkeypatch, is_ours):
+    imported = []
+    entry = SimpleNamespace(folder=REPOSITORY, config=SimpleNamespace(is_skeleton=is_ours))
+    to_fetch = SimpleNamespace(folder=None, config=SimpleNamespace(is_skeleton=False))
+    monkeypatch.setattr(viz_model, "catalogue", lambda: [to_fetch, entry])
+    monkeypatch.setattr(importing, "import_library", lambda: imported.append(True))
+    upkeep._import_library()
+    assert bool(imported) != is_ours
 
 
 @pytest.mark.slow
