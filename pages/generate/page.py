@@ -11,6 +11,7 @@ from viz_ui.components.generation import generation
 from viz_ui.frame.address import choose, end_run, held, hold, linked
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.forms import Text, Whole
+from viz_ui.frame.not_followed import not_followed
 from viz_ui.frame.passes import shown_pass
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
@@ -132,6 +133,8 @@ def draw_choices(view: View) -> tuple:
     step = held("step", Whole(0, config.context_length))
     if not view.trace.own_mask:
         st.caption("The model writes under its own causal mask. The mask in the sidebar does not apply here.")
+    if words := not_followed(view.model):
+        st.caption(words)
     sampling = Sampling(0.0) if greedy else Sampling(temperature, top_k, top_p, seed)
     return row, Choices(new_tokens, sampling, read_branches(branches, config.vocab_size), step)
 

@@ -152,6 +152,7 @@ def step_picture(step: vm.Step) -> StepPicture:
                 full=one.full_probability,
                 by_top_k=bool(sampled.by_top_k[one.token_id]),
                 kept=one.kept,
+                allowed=one.allowed,
                 probability=one.probability,
             )
             for one in step.top(CANDIDATES)

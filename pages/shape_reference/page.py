@@ -3,6 +3,7 @@
 import pandas as pd
 import streamlit as st
 
+from pages.shape_reference.symbols import explanations
 from viz_model.model.formula import AttentionFormula
 from viz_model.shapes import costs
 from viz_model.shapes.reference import GROUPS, Quantity, letters, quantities
@@ -39,11 +40,6 @@ PLACES = {
     "cross": "the cross-attention of layer {}",
 }
 TITLES = {"inside_a_head": "Inside a head", "flash_attention": "FlashAttention"}
-
-
-# What stands for more than a sum or a product, and how it is written in a formula.
-OWN_STEPS = {"embed": r"\mathrm{embed}", "head": r"\mathrm{head}", "f": "f("}
-OWN_STEPS |= {f"f_{letter}": f"f_{letter}(" for letter in "QKV"}
 
 
 def draw() -> None:
@@ -125,12 +121,7 @@ def draw_notes(view: View, rows: list[Quantity]) -> None:
     if view.model.has_source:
         words.append("y is the encoder output.")
         terms.append("encoder output")
-    own = [name for name in OWN_STEPS if any(OWN_STEPS[name] in row.formula for row in rows)]
-    if own:
-        words.append(
-            f"{' and '.join(own)} {'stands' if len(own) == 1 else 'stand'} for steps of the model's own code that take "
-            "more than one sum or product."
-        )
+    words += explanations([row.formula for row in rows], view.trace.config, view.trace.equation(view.layer))
     if view.trace.config.n_kv_heads < view.trace.config.n_heads:
         sources.append("grouped heads: Ainslie et al. 2023, “GQA”, §2.2")
         terms.append("grouped heads")

@@ -15,7 +15,8 @@ from transformers import AutoModelForCausalLM
 from transformers.models.bloom import modeling_bloom
 
 import viz_model as vm
-from tests.reference.families import BART, BERT, FAMILIES, LLAMA, T5, _causal, _pair, save_small
+from tests.reference.families import save_small
+from tests.reference.variants import VARIANTS
 from viz_model.heads.measures import entropy
 from viz_model.misconceptions.equations import through_one_equation
 from viz_model.misconceptions.whole import loss_without, switchable
@@ -27,31 +28,6 @@ from viz_model.shapes.reference import quantities
 from viz_model.transformer.hooks import capture
 
 IDS = [5, 9, 11, 9, 11, 30, 44, 7, 8, 9, 11, 20]
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 5}
-LONGROPE = {
-    "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.3], "long_factor": [2.0, 3.0, 4.0],
-    "original_max_position_embeddings": 10,
-}  # fmt: skip
-MODELS = FAMILIES | {
-    "Llama, YaRN": _causal("llama", LLAMA, rope_parameters={**YARN, "rope_theta": 10000.0}),
-    "Llama, llama3": _causal("llama", LLAMA, rope_parameters={
-        "rope_type": "llama3", "factor": 8.0, "rope_theta": 10000.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8}),
-    "Llama, linear": _causal("llama", LLAMA, rope_parameters={
-        "rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}),
-    "GPT-NeoX, a quarter": _causal("gpt_neox", {**BERT, "hidden_size": 48, "num_attention_heads": 3},
-                                   rope_parameters={"rope_theta": 10000.0, "partial_rotary_factor": 0.25}),
-    "gpt-oss, YaRN": _causal("gpt_oss", LLAMA, head_dim=10, sliding_window=5, num_local_experts=3,
-                             num_experts_per_tok=2, rope_parameters={**YARN, "rope_theta": 150000.0, "truncate": False,
-                                                                     "beta_fast": 32.0, "beta_slow": 1.0}),
-    "OLMo": _causal("olmo", LLAMA),
-    "Phi-3, longrope": _causal("phi3", LLAMA, original_max_position_embeddings=10, rope_parameters=LONGROPE),
-    "T5, gated": _pair("t5", T5, feed_forward_proj="gated-gelu"),
-    "M2M100": _pair("m2m_100", BART),
-    "BART, forced": _pair("bart", BART),
-    "Llama 4": _causal("llama4_text", {**LLAMA, "head_dim": 6}, num_local_experts=3, num_experts_per_tok=1,
-                       intermediate_size_mlp=44, interleave_moe_layer_step=1),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +35,7 @@ def model_of(tmp_path_factory):
     @cache
     def get(name):
         folder = tmp_path_factory.mktemp("model")
-        save_small(MODELS[name], folder)
-        if name == "BART, forced":
-            chosen = transformers.GenerationConfig.from_pretrained(folder)
-            chosen.forced_bos_token_id = 7
-            chosen.save_pretrained(folder)
+        save_small(VARIANTS[name], folder)
         return vm.load(folder)
 
     return get
@@ -103,8 +75,11 @@ MADE = {
     },
     "Gemma 3": {"k_pre": (rf"\mathrm{{norm}}_K({X}\,W_{{K}})", lambda own, x: own.k_norm(heads_of(own.k_proj(x), 2)))},
     "OLMo 2": {"q_pre": (r"\mathrm{norm}_Q(x\,W_{Q})", lambda own, x: heads_of(own.q_norm(own.q_proj(x)), 6))},
-    "DeepSeek-V3": {"k": (rf"K = f_K({X})", None), "q": (rf"Q = f_Q({X})", None)},
-    "OPT": {"q": (rf"Q = 0.4082\,{X}\,W_{{Q}}", lambda own, x: heads_of(own.q_proj(x), 6) * 6**-0.5)},
+    "DeepSeek-V3": {
+        "q": (rf"Q = R_i\,(\mathrm{{norm}}_Q({X}\,W_{{DQ}})\,W_{{UQ}})", None),
+        "v": (rf"V = \mathrm{{norm}}_K({X}\,W_{{DK}})\,W_{{UV}}", None),
+    },
+    "OPT": {"q": (rf"Q = 0.4082\,({X}\,W_{{Q}})", lambda own, x: heads_of(own.q_proj(x), 6) * 6**-0.5)},
     "SmolLM3": {"q_pre": (rf"{X}\,W_{{Q}}", lambda own, x: heads_of(own.q_proj(x), 6))},
     "GPT-Neo": {
         "q": (rf"Q = {X}\,W_{{Q}}", lambda own, x: heads_of(own.attention.q_proj(x), 6)),
@@ -154,10 +129,10 @@ def test_the_formula_of_a_gated_feed_forward_has_its_gate(name, model_of):
     own = model.transformer.model.encoder.block[0].layer[-1].DenseReluDense
     x = found["encoder.blocks.0.norm2"]
     if name == "T5":
-        assert written == r"\varphi(\hat{x}\,W_1)"
+        assert written == r"\mathrm{ReLU}(\hat{x}\,W_1)"
         expected = F.relu(own.wi(x))
     else:
-        assert written == r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1"
+        assert written == r"\mathrm{GELU}_{\tanh}(\hat{x}\,W_g) \odot \hat{x}\,W_1"
         expected = own.act(own.wi_0(x)) * own.wi_1(x)
     close(found["encoder.blocks.0.ffn.hidden"], expected)
 
@@ -210,9 +185,19 @@ def test_norms_before_cross_attention_are_found(name, model_of):
     assert model.config.norm_place == "pre"
 
 
-def test_the_stack_of_a_model_taken_out_of_a_larger_one_is_found(model_of):
-    config = model_of("Llama 4").config
-    assert (config.d_model, config.has_unembedding) == (36, True)
+@torch.inference_mode()
+@pytest.mark.parametrize("name", [name for name, family in VARIANTS.items() if family.kind is AutoModelForCausalLM])
+def test_the_width_of_the_stream_and_the_end_are_those_of_the_library(name, model_of):
+    """C is not V, nor the width of narrow embeddings, wherever the library keeps the stack (Llama 4, OPT)."""
+    model = model_of(name)
+    said = model.transformer.model.config.get_text_config()
+    assert (model.config.d_model, model.config.vocab_size) == (said.hidden_size, said.vocab_size)
+    assert model.config.has_unembedding
+    trace = model.trace(IDS)
+    own = model.transformer.model(torch.tensor([IDS]), output_hidden_states=True)
+    assert trace["blocks.0.resid_pre"].shape == own.hidden_states[0][0].shape == (len(IDS), said.hidden_size)
+    close(trace["final_norm"], own.hidden_states[-1][0] if name != "OPT" else trace["final_norm"])
+    close(trace.logits, own.logits[0, -1])
 
 
 # --- the experiment on the equation, and the equation in words ---
@@ -360,25 +345,93 @@ def test_a_token_that_is_read_alone_has_no_entropy_beside_a_sink(model_of):
 
 # --- what a model itself writes ---
 
+RULES = {  # what a generation config may say, alone and together
+    "nothing": {},
+    "first": {"forced_bos_token_id": 7},
+    "last": {"forced_eos_token_id": 2, "max_length": 6},
+    "never": {"suppress_tokens": [11, 39, 50]},
+    "bad words": {"bad_words_ids": [[39], [2], [11, 11], [50, 50, 65]]},
+    "never first": {"begin_suppress_tokens": [11, 39, 50]},
+    "never behind the first": {"begin_suppress_tokens": [11, 38, 20], "forced_bos_token_id": 7},
+    "not twice": {"no_repeat_ngram_size": 2},
+    "no token twice": {"no_repeat_ngram_size": 1},
+    "not too short": {"min_length": 9, "eos_token_id": [2, 11, 50]},
+    "longest": {"max_length": 5},
+    "all": {"forced_bos_token_id": 7, "forced_eos_token_id": 2, "max_length": 14, "suppress_tokens": [38],
+            "no_repeat_ngram_size": 3, "bad_words_ids": [[61, 61]], "begin_suppress_tokens": [5], "min_length": 6},
+}  # fmt: skip
 
-@torch.inference_mode()
-@pytest.mark.parametrize("name", ["BART, forced", "BART"])
-def test_what_is_written_first_is_what_the_library_writes(name, model_of):
-    model, source = model_of(name), [5, 9, 11, 30]
-    own = model.transformer.model
-    own.generation_config.forced_eos_token_id = None  # at the longest length only, which is not reached here
+
+@pytest.fixture(scope="module")
+def writer_of(tmp_path_factory):
+    """A model whose generation config has these settings, and what the library writes with it by itself."""
+
+    @cache
+    def get(family, rules):
+        folder = tmp_path_factory.mktemp("writer")
+        save_small(VARIANTS[family], folder)
+        chosen = transformers.GenerationConfig.from_pretrained(folder)
+        chosen.forced_eos_token_id = None  # of the library's defaults for BART
+        chosen.update(**RULES[rules])
+        chosen.save_pretrained(folder)
+        return vm.load(folder)
+
+    return get
+
+
+def written_by_the_library(model, prompt, most):
+    """Greedy, one text; the model's own longest length holds where it has one."""
+    own, loaded = (
+        model.transformer.model,
+        transformers.GenerationConfig.from_pretrained(model.transformer.model.name_or_path),
+    )
+    most = {} if loaded.max_length else {"max_new_tokens": most}
     own.set_attn_implementation("eager")
     try:
-        theirs = own.generate(torch.tensor([source]), max_new_tokens=6, do_sample=False, num_beams=1)[0].tolist()
+        return own.generate(torch.tensor([prompt]), do_sample=False, num_beams=1, **most)[0].tolist()
     finally:
         own.set_attn_implementation("viz_model")
-    steps = list(model.generate(source, max_new_tokens=6, temperature=0.0))
-    assert list(steps[-1].ids)[: len(theirs)] == theirs
-    assert (theirs[1] == 7) == (name == "BART, forced") == steps[0].fixed
-    assert not steps[0].forced
-    assert model.written(source)[: len(theirs) - 1] == theirs[: len(model.written(source)[: len(theirs) - 1])]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("family", ["BART", "T5", "Llama"])
+@pytest.mark.parametrize("rules", RULES)
+def test_what_is_written_is_what_the_library_writes(family, rules, writer_of):
+    model, prompt, most = writer_of(family, rules), [5, 9, 11, 30], 12
+    theirs = written_by_the_library(model, prompt, most)
+    if model.has_source:
+        ours = model.written(prompt)
+        theirs = theirs[:-1] if theirs[-1] in model.end_tokens else theirs
+        assert ours[: most + 1] == theirs[: most + 1]
+        return
+    longest = RULES[rules].get("max_length")
+    steps = list(model.generate(prompt, max_new_tokens=longest - len(prompt) if longest else most, temperature=0.0))
+    assert list(steps[-1].ids) == theirs
+
+
+@torch.inference_mode()
+def test_a_rule_is_not_what_the_reader_or_the_largest_logit_chose(writer_of):
+    model, source = writer_of("BART", "first"), [5, 9, 11, 30]
+    first = next(model.generate(source, max_new_tokens=1, temperature=0.0))
+    assert (first.token_id, first.fixed, first.forced) == (7, True, False)
     begun = next(model.generate(source, max_new_tokens=1, temperature=0.0, target=[2, 11]))
     assert not begun.fixed  # a text of one's own has begun otherwise already
+    taken = next(model.generate(source, max_new_tokens=1, temperature=0.0, forced={0: 9}))
+    assert (taken.token_id, taken.fixed, taken.forced) == (9, False, True)
+    barred = writer_of("BART", "never")
+    for step in barred.generate(source, max_new_tokens=6, temperature=2.0):
+        assert step.token_id not in (11, 39, 50)
+        assert step.sampled.probabilities[[11, 39, 50]].sum() == 0
+        assert all(one.allowed == (one.token_id not in (11, 39, 50)) for one in step.top(67))
+
+
+def test_what_is_not_followed_is_named(writer_of, tmp_path):
+    assert writer_of("BART", "all").writing_rules.not_followed == ()
+    save_small(VARIANTS["BART"], tmp_path)
+    chosen = transformers.GenerationConfig.from_pretrained(tmp_path)
+    chosen.update(num_beams=4, repetition_penalty=1.3, encoder_repetition_penalty=1.0, guidance_scale=1)
+    chosen.save_pretrained(tmp_path)
+    assert vm.load(tmp_path).writing_rules.not_followed == ("num_beams", "repetition_penalty")
 
 
 @torch.inference_mode()

@@ -162,7 +162,7 @@ class _Walk:
         sites = {TOKENS: "tokens", POSITIONS: "positions", SEGMENTS: "segments"}
         found = {kind: self.run.tensors.get(f"{stack}embed.{site}") for kind, site in sites.items()}
         found = {kind: tensor[self.positions].double() for kind, tensor in found.items() if tensor is not None}
-        if TOKENS not in found or factor is None:
+        if TOKENS not in found or factor is None or self.run.config.embedding_matrix == "rows":
             return {EMBEDDING: self._held(0, "resid_pre")}
         return {**found, TOKENS: found[TOKENS] * factor}
 

@@ -54,6 +54,7 @@ class AttentionCall:
     value: Tensor
     mask: Tensor
     bias: Tensor | None
+    mixed: Tensor
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,6 @@ def attention(
     if mask is None:
         mask = _mask_without_one(module, query, key, others)
     position_bias = position_bias if place.has_bias else None
-    if run.met is not None:
-        run.met(AttentionCall(module, equation, query, key, value, mask, position_bias))
     mixed = attend(
         query,
         key,
@@ -141,7 +140,9 @@ def attention(
         sinks=s_aux if sinks is None else sinks,
         name=place.name,
     )
-    return mixed.transpose(1, 2), None  # (B,H,T,D) -> (B,T,H,D)
+    if run.met is not None:
+        run.met(AttentionCall(module, equation, query, key, value, mask, position_bias, mixed))
+    return mixed.transpose(1, 2).contiguous(), None  # (B,H,T,D) -> (B,T,H,D), as the library gives it
 
 
 def _mask_without_one(module: nn.Module, query: Tensor, key: Tensor, others: dict) -> Tensor:

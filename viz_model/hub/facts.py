@@ -51,7 +51,8 @@ READS_SOUND = ("whisper", "speech_to_text", "moonshine")
 
 CAN_BE_0 = ("d_ff", "n_experts", "n_chosen_experts")
 ACTIVATION_NAMES = ("hidden_act", "hidden_activation", "activation_function", "activation", "feed_forward_proj")
-ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh"}
+ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh",
+               "swish": "silu", "quick_gelu": "quick-gelu", "gelu_10": "gelu"}  # fmt: skip
 
 # Of a model that measures distances between tokens (T5) no length is the last one; beyond this few computers follow.
 LONGEST_WITHOUT_LIMIT = 8192
@@ -66,7 +67,6 @@ class HubConfig(ModelFacts):
 
     family: the name of its model class, such as "Llama". norm_place: None where norms stand elsewhere than before or
     after each half (OLMo 2). activation: one of ours, or the library's name; "gated …" has a third matrix.
-    embedding_factor is None for OPT, whose rows are narrower than the stream; unembedding_factor for BERT and Gemma 2.
     rotary_pairs: None also where the pairs turn otherwise than ours (scaled, or some only). checked: the largest
     difference between the logits under our attention and under the library's own for three tokens, when it was loaded.
     """
@@ -92,7 +92,11 @@ class HubConfig(ModelFacts):
     tied_unembedding: bool = False
     embedding_norm: bool = False
     embedding_factor: float | None = 1.0
+    embedding_matrix: str = ""
+    end_matrix: bool = False
     unembedding_factor: float | None = 1.0
+    unembedding_softcap: float | None = None
+    unembedding_hidden: str | None = None
     rotary_base: float | None = None
     rotary_pairs: str | None = None
     has_unembedding: bool = True

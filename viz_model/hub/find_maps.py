@@ -40,9 +40,9 @@ def _of_attention(
     is_post = found.norm_place == "post"
     is_told_apart = is_parallel or ("resid_self" if name == "attn" and "cross.out" in sites else "resid_mid") in sites
     output = None
-    if f"{name}.out" in sites and is_told_apart:
+    if f"{name}.out" in sites and is_told_apart and name not in found.scaled:
         output = (Product(sites[f"{name}.out"].module),)
-        output += (Norm(found.normed[name]),) if name in found.normed else ()
+        output += (Norm(sites[f"{name}.out_norm"].module),) if f"{name}.out_norm" in sites else ()
     return AttentionMaps(
         read=() if is_post else norms,
         query=made["q"],

@@ -12,13 +12,14 @@ from torch import Tensor
 from viz_model.hub.attention import AttentionCall
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.recording import Event, first_event
-from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
+from viz_model.transformer.attention import LATENT, LINEAR, NORMED, OTHER, TURNED_NORMED, Equation
 from viz_model.transformer.hooks import site
 from viz_model.transformer.linear_maps import Maps, Norm, Product, Rearranged
 from viz_model.transformer.positions import Rotation, rotary_angles
 
 EXACT = 1e-4
 PAIRS = ("halves", "neighbours")
+LATE_TURNS = {LATENT, TURNED_NORMED}
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,17 @@ def install(
     source = None if name.endswith(".cross") else read  # keys and values of cross-attention are made of another text
     rotation = _rotation(found, call, thetas, until)
     made = {letter: _made(events, found[letter], read if letter == "q" else source) for letter in "qkv"}
+    kinds = {letter: _kind(maps) for letter, maps in made.items()}
+    kinds |= {letter: how for letter, how in _made_otherwise(events, found, call, read).items() if kinds[letter] == OTHER}
+    turned = any(one is not None and one.turned for one in found.values()) or LATE_TURNS & set(kinds.values())
     equation = replace(
         call.equation,
-        query=_kind(made["q"]),
+        query=kinds["q"],
         query_factor=1.0 if found["q"] is None or found["q"].turned else _factor(found["q"]),
-        key=_kind(made["k"]),
-        value=_kind(made["v"]),
+        key=kinds["k"],
+        value=kinds["v"],
         rotation=rotation,
-        turns_otherwise=rotation is None and any(one is not None and one.turned for one in found.values()),
+        turns_otherwise=rotation is None and bool(turned),
         slopes=None if call.bias is None else slopes(call.bias),
     )
     return equation, {letter: made[letter] for letter in "qk"}
@@ -88,6 +92,17 @@ def slopes(bias: Tensor) -> tuple[float, ...] | None:
     steps = bias[..., 1:] - bias[..., :-1]
     of_head = steps[:1, :, :1, :1]
     return tuple(of_head.flatten().tolist()) if torch.allclose(steps, of_head.expand_as(steps)) else None
+
+
+def made_of(events: Sequence[Event], out: Event | None, mixed: Tensor) -> str:
+    """How what an attention writes comes of its mixed values (B,H,T,D)."""
+    if out is None:
+        return OTHER
+    entered, joined = _entered(events, out).tensor, mixed.transpose(1, 2).flatten(-2)
+    if _holds(joined, entered):
+        return LINEAR
+    norm = first_event(events, lambda event: event.is_norm and event.kind == "out" and _holds(event.tensor, entered))
+    return NORMED if norm is not None and _holds(joined, _entered(events, norm).tensor) else OTHER
 
 
 def facts(host: HubTransformer) -> dict:
@@ -212,6 +227,98 @@ def _as_read(made: Tensor, entered: Tensor) -> Rearranged:
     if torch.equal(made.reshape(entered.shape), entered):  # (B,T,H,D)
         return Rearranged(lambda x: x.unflatten(-1, (-1, width)))
     return Rearranged(lambda x: x.unflatten(-1, (-1, width)).transpose(-2, -3))
+
+
+def _made_otherwise(events: Sequence[Event], found: dict, call: AttentionCall, read: Tensor | None) -> dict[str, str]:
+    """`TURNED_NORMED` or `LATENT`, for what is neither a product nor the norm of one."""
+    made = {}
+    for letter in "qk":
+        norm = found[letter] and found[letter].event
+        if norm is not None and norm.is_norm and read is not None:
+            product = _turned_into(events, _entered(events, norm).tensor)
+            if product is not None and torch.equal(_entered(events, product).tensor, read):
+                made[letter] = TURNED_NORMED
+    return made if read is None else made | _made_in_two(events, call, read)
+
+
+def _entered(events: Sequence[Event], given: Event) -> Event:
+    """What a module read when it gave this; it may be called more than once (Llama 4 has one norm for both)."""
+    before = events[: events.index(given)]
+    return first_event(reversed(before), lambda event: event.kind == "in" and event.module is given.module)
+
+
+def _turned_into(events: Sequence[Event], heads: Tensor) -> Event | None:
+    """The product whose heads were turned into these, (B,T,H,D) or (B,H,T,D): the same at position 0, and as long at
+    all others."""
+    near = {"atol": EXACT, "rtol": EXACT}
+    for event in (one for one in events if one.is_product):
+        for turned in (heads, heads.transpose(1, 2)):
+            if turned.dim() == 4 and event.tensor.shape == turned.flatten(-2).shape:
+                before = event.tensor.unflatten(-1, turned.shape[-2:])
+                same_length = torch.allclose(before.norm(dim=-1), turned.norm(dim=-1), **near)
+                if torch.allclose(before[:, 0], turned[:, 0], **near) and same_length:
+                    return event
+    return None
+
+
+def _made_in_two(events: Sequence[Event], call: AttentionCall, read: Tensor) -> dict[str, str]:
+    """`LATENT` for what is a norm of few numbers times a matrix, but for the last numbers of each head, which turn.
+
+    Turned numbers may lie in another order, but at position 0 they are the same ones.
+    """
+    found = {}
+    values = call.value.shape[-1]
+    for letter, there in (("q", call.query), ("k", call.key), ("v", call.value)):
+        heads, length, width = there.shape[1:]
+        for event in (one for one in events if one.is_product and one.tokens == length):
+            rows = event.tensor.flatten(1, -2)  # (B,T,·), also of (B,1,T,·)
+            if rows.shape[1] != length or rows.shape[-1] % heads or not _is_normed_product(events, event, read):
+                continue
+            each = rows.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B,H,T,·)
+            keys = each.shape[-1] - values  # where it makes keys and values of each head, side by side
+            if letter == "v" and keys > 0 and torch.equal(each[..., keys:], there):
+                found[letter] = LATENT
+            if letter == "k" and 0 < keys < width and torch.equal(each[..., :keys], there[..., :keys]):
+                found[letter] = LATENT if _turned_of(events, there[..., keys:], read) else OTHER
+            if letter == "q" and each.shape[-1] == width:
+                kept = int((each == there).all(2).all(1).all(0).long().cumprod(-1).sum())
+                if 0 < kept < width and _is_turn(each[..., kept:], there[..., kept:]):
+                    found[letter] = LATENT
+    return found
+
+
+def _is_normed_product(events: Sequence[Event], event: Event, read: Tensor) -> bool:
+    """Whether a product reads the norm of (a part of) another one, of what the attention reads."""
+    entered = _entered(events, event)
+    norm = first_event(events, lambda one: one.is_norm and one.kind == "out" and _holds(one.tensor, entered.tensor))
+    if norm is None:
+        return False
+    few = _entered(events, norm).tensor
+    return any(
+        one.is_product and one.tensor.shape[-1] >= few.shape[-1] and torch.equal(one.tensor[..., : few.shape[-1]], few)
+        for one in _products_of(events, read)
+    )
+
+
+def _products_of(events: Sequence[Event], read: Tensor) -> Iterator[Event]:
+    for event in events:
+        if event.is_product and torch.equal(_entered(events, event).tensor, read):
+            yield event
+
+
+def _turned_of(events: Sequence[Event], there: Tensor, read: Tensor) -> bool:
+    """Whether all heads share these numbers (B,H,T,·), which are the last of a product, turned."""
+    if not torch.equal(there, there[:, :1].expand_as(there)):
+        return False
+    width = there.shape[-1]
+    products = (event for event in _products_of(events, read) if event.tensor.shape[-1] >= width)
+    return any(_is_turn(event.tensor[:, None, :, -width:], there[:, :1]) for event in products)
+
+
+def _is_turn(before: Tensor, there: Tensor) -> bool:
+    near = {"atol": EXACT, "rtol": EXACT}
+    first = (one[:, :, 0].sort(-1)[0] for one in (before, there))
+    return torch.allclose(*first, **near) and torch.allclose(before.norm(dim=-1), there.norm(dim=-1), **near)
 
 
 def _holds(made: Tensor, entered: Tensor) -> bool:

@@ -5,7 +5,9 @@ tensors were recorded, the stream after attention is that tensor which equals st
 number, and so on. What does not fulfil its equation gets no site: it is left out, never guessed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,24 +16,25 @@ from torch import Tensor, nn
 
 from viz_model.errors import EditError
 from viz_model.hub.recording import Event, first_event
-from viz_model.transformer.block import ACTIVATIONS
 from viz_model.transformer.hooks import site
+
+_batch: ContextVar[int] = ContextVar("viz_model.hub.find_sites", default=1)
 
 
 @dataclass
 class BlockSites:
     """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None).
 
-    normed: of "attn" or "cross", the norm that what it gives goes through before it is added to the stream (Gemma 2).
-    gated: whether the feed-forward half is φ(x·W_g) ⊙ x·W₁ or φ(x·W₁); None where it is neither, or was not found.
-    activation: the name of φ where that is known by what it did.
+    scaled: attentions of which the stream gets a multiple of what they write (Granite).
+    read: what the feed-forward half reads. products: what its matrices first make of it: one or two tensors of F
+    numbers.
     """
 
     sites: dict[str, Event] = field(default_factory=dict)
     norm_place: str | None = None
-    normed: dict[str, nn.Module] = field(default_factory=dict)
-    gated: bool | None = None
-    activation: str | None = None
+    scaled: set[str] = field(default_factory=set)
+    read: Tensor | None = None
+    products: list[Tensor] = field(default_factory=list)
 
 
 def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequence[str]) -> BlockSites:
@@ -54,16 +57,18 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
             return found
         found.sites[f"{name}.out"] = out
         rest = events[events.index(out) + 1 : -1]
-        middle, branch = _sum_of(rest, stream, _branches(out, rest))
+        middle, added = _sum_of(rest, stream, _branches(out, rest))
         found.norm_place = "pre" if before is not None else None
-        if middle is None:  # both halves read the same stream (GPT-J), or it is scaled (Granite)
+        if middle is None:  # both halves read the same stream (GPT-J)
             _find_feed_forward(found, events[:-1], block_out, stream, out.tensor)
             return found
-        if branch is not out:
-            found.normed[name] = branch.module
-        if middle.kind == "in" and middle.is_norm and before is None:
+        if not torch.allclose(middle.tensor, stream + added.tensor, atol=1e-4 * stream.abs().max().item()):
+            found.scaled.add(name)
+        if middle.kind == "in" and middle.is_norm and before is None and not _goes_on(rest, middle, block_out):
             found.norm_place = "post"
             found.sites[norms[name]] = middle = _output_of(rest, middle)
+        if added is not out:
+            found.sites[f"{name}.out_norm"] = added
         found.sites[resid] = middle
         stream, at = middle.tensor, events.index(middle)
     _find_feed_forward(found, events[at:-1], block_out, stream, None)
@@ -76,47 +81,44 @@ def _find_feed_forward(found: BlockSites, events, block_out: Event, stream: Tens
     before = _norm_reading([event for event in events if norm is None or event.module is not norm.module], stream)
     base = stream if parallel is None else stream + parallel
     givers = [event for event in events if event.kind == "out" and event.tensor.shape == stream.shape]
-    branch = first_event(givers, lambda event: _equal(block_out.tensor - base, event.tensor, base))
+
+    def added_to(end: Tensor) -> Event | None:
+        return first_event(reversed(givers), lambda event: _is_added(end - base, event.tensor, base))
+
+    branch = added_to(block_out.tensor)
     if branch is None:  # post-norm: the norm of the sum is the stream
         last = first_event(events, lambda event: event.is_norm and event.kind == "out" and _same(event, block_out))
         summed = last and first_event(events, lambda event: event.kind == "in" and event.module is last.module)
-        branch = summed and first_event(givers, lambda event: _equal(summed.tensor - base, event.tensor, base))
+        branch = summed and added_to(summed.tensor)
         if branch is None:
             return
         found.sites["norm2"] = last
     elif before is not None:
         found.sites["norm2"] = before
     upto = events[: events.index(branch) + 1]
-    linear = first_event(reversed(upto), lambda event: event.kind == "out" and _is_projection(event, stream))
-    out = linear or branch
-    found.sites["ffn.out"] = out
+    out = branch
+    if branch.is_norm:  # what it reads is what the half gives (Gemma 2)
+        read = first_event(upto, lambda event: event.kind == "in" and event.module is branch.module)
+        out = first_event(reversed(givers), lambda event: event in upto and _same(event, read))
+        if out is None:
+            return
+        found.sites["ffn.out_norm"] = branch
+    linear = first_event(upto, lambda event: _is_projection(event, stream) and _same(event, out))
+    found.sites["ffn.out"] = linear or out
+    shared = norm if parallel is not None and before is None else before  # one norm for both halves (Cohere)
+    found.read = stream if shared is None else shared.tensor
     if linear is not None:
         hidden = first_event(events, lambda event: event.kind == "in" and event.module is linear.module)
         found.sites["ffn.hidden"] = hidden
-        shared = norm if parallel is not None and before is None else before  # one norm for both halves (Cohere)
-        made = _products_of(upto, stream if shared is None else shared.tensor, hidden.tensor.shape[-1])
-        found.gated = _is_gated(made, hidden.tensor.shape[-1])
-        if found.gated is False:
-            found.activation = _activation(made[0].tensor, hidden.tensor)
+        found.products = _products(upto, found.read, hidden.tensor.shape[-1])
 
 
-def _products_of(events: Sequence[Event], read: Tensor, width: int) -> list[Event]:
-    """What matrices make of what the half reads, where it is as wide as its hidden numbers."""
+def _products(events: Sequence[Event], read: Tensor, width: int) -> list[Tensor]:
+    """Those of F numbers that read what the half reads: one, or two, which may lie in one matrix."""
     readers = [event for event in events if event.kind == "in" and event.is_linear and _holds_same(event.tensor, read)]
-    made = [_output_of(events, reader) for reader in readers]
-    return [event for event in made if event is not None and event.tensor.shape[-1] >= width]
-
-
-def _is_gated(made: Sequence[Event], width: int) -> bool | None:
-    """By these products: one of F numbers, or two (which may lie in one matrix)."""
-    widths = tuple(event.tensor.shape[-1] for event in made)
-    return {(width,): False, (width, width): True, (2 * width,): True}.get(widths)
-
-
-def _activation(before: Tensor, hidden: Tensor) -> str | None:
-    """Which of ours makes the hidden numbers of the product; None where none does."""
-    known = {name: function for name, function in ACTIVATIONS.items() if name != "swiglu"}  # that is of two products
-    return next((name for name, of in known.items() if torch.allclose(of(before), hidden, atol=1e-5)), None)
+    made = [event.tensor for event in (_output_of(events, reader) for reader in readers) if event is not None]
+    both = [half for tensor in made if tensor.shape[-1] == 2 * width for half in tensor.chunk(2, -1)]
+    return [tensor for tensor in made if tensor.shape[-1] == width] + both
 
 
 def _norm_reading(events, stream: Tensor) -> Event | None:
@@ -133,6 +135,13 @@ def _is_projection(event: Event, stream: Tensor) -> bool:
     return event.kind == "out" and event.is_linear and event.tensor.shape == stream.shape
 
 
+def _goes_on(events, stream: Event, block_out: Event) -> bool:
+    """Whether the block ends with a sum of this very stream: then its norm is of the half that follows. (The first
+    block of ModernBERT has none before its attention.)"""
+    givers = (event for event in events if event.kind == "out" and event.tensor.shape == stream.tensor.shape)
+    return any(_is_added(block_out.tensor - stream.tensor, event.tensor, stream.tensor) for event in givers)
+
+
 def _branches(out: Event, events) -> list[Event]:
     """What a half may add to the stream: the projection itself, or what a norm makes of it (Gemma 2, OLMo 2)."""
     read = first_event(events, lambda event: event.kind == "in" and event.is_norm and _same(event, out))
@@ -141,18 +150,21 @@ def _branches(out: Event, events) -> list[Event]:
 
 
 def _sum_of(events, stream: Tensor, branches: Sequence[Event]) -> tuple[Event | None, Event | None]:
-    """The first tensor that is stream + branch, and that branch."""
+    """The first tensor that is stream + branch, or a multiple of the branch (Granite), and that branch."""
     for event in events:
         if event.tensor.shape == stream.shape:
             for branch in branches:
-                if _equal(event.tensor - stream, branch.tensor, stream):
+                if _is_added(event.tensor - stream, branch.tensor, stream):
                     return event, branch
     return None, None
 
 
-def _equal(difference: Tensor, branch: Tensor, stream: Tensor) -> bool:
-    """Whether y − stream is the branch, up to the rounding of the sum; never where the branch is lost in it."""
+def _is_added(difference: Tensor, branch: Tensor, stream: Tensor) -> bool:
+    """Whether y − stream is the branch, or a multiple of it, up to the rounding of the sum; never where the branch is
+    lost in it."""
     rounding = 8 * torch.finfo(stream.dtype).eps * stream.abs().max()
+    factor = (difference * branch).sum() / branch.square().sum().clamp(min=torch.finfo(stream.dtype).tiny)
+    branch = factor * branch
     largest = branch.abs().max()
     return bool(largest > 4 * rounding and (difference - branch).abs().max() <= rounding + 1e-5 * largest)
 
@@ -177,41 +189,73 @@ def install(name: str, event: Event, block: nn.Module | None = None) -> None:
     of the block itself, or what only this module reads, can.
     """
     key, replaceable = event.key, event.kind == "out" or event.module is block or name.endswith("ffn.hidden")
+
+    def offered(tensor: Tensor) -> Tensor:
+        if not event.flat:
+            return site(name, tensor)
+        rows = tensor.unflatten(0, (batch_of_pass(), -1))  # (B·T,…) -> (B,T,…)
+        changed = site(name, rows)
+        return tensor if changed is rows else changed.flatten(0, 1)
+
     if event.kind == "out":
         copies = event.is_overwritten
-        event.module.register_forward_hook(lambda module, arguments, result: _offer_output(name, key, result, copies))
+        event.module.register_forward_hook(
+            lambda module, arguments, result: _offer_output(offered, key, result, copies)
+        )
     else:
         event.module.register_forward_pre_hook(
-            lambda module, arguments, options: _offer_input(name, key, arguments, options, replaceable),
+            lambda module, arguments, options: _offer_input(name, offered, key, arguments, options, replaceable),
             with_kwargs=True,
         )
 
 
-def _offer_output(name: str, key: int, result, copies: bool):
+def batch_of_pass() -> int:
+    """How many texts the running pass of this thread reads at once."""
+    return _batch.get()
+
+
+@contextmanager
+def of_batch(size: int) -> Iterator[None]:
+    """Within it, the passes of this thread read so many texts at once."""
+    token = _batch.set(size)
+    try:
+        yield
+    finally:
+        _batch.reset(token)
+
+
+def _offer_output(offered: Callable[[Tensor], Tensor], key: int, result, copies: bool):
     """copies: what the model overwrites later is offered as a copy, so that who captures it holds what it was."""
     is_one = not isinstance(result, tuple | list)
     given = result if is_one else result[key]
-    offered = given.clone() if copies else given
-    changed = site(name, offered)
-    if changed is offered:
+    shown = given.clone() if copies else given
+    changed = offered(shown)
+    if changed is shown:
         return result
     if is_one:
         return changed
     return type(result)((*result[:key], changed, *result[key + 1 :]))
 
 
-def _offer_input(name: str, key: int | str, arguments: tuple, options: dict, replaceable: bool):
+def _offer_input(
+    name: str, offered: Callable[[Tensor], Tensor], key: int | str, arguments: tuple, options: dict, replaceable: bool
+):
     tensor = options[key] if isinstance(key, str) else arguments[key]
-    changed = site(name, tensor)
+    changed = offered(tensor)
     if changed is tensor:
         return arguments, options
-    if not replaceable and torch.allclose(changed, tensor, rtol=0, atol=0, equal_nan=True):
-        return arguments, options  # the edit only looked at it
     if not replaceable:
+        refuse_change(name, tensor, changed)
+        return arguments, options
+    if isinstance(key, str):
+        return arguments, options | {key: changed}
+    return (*arguments[:key], changed, *arguments[key + 1 :]), options
+
+
+def refuse_change(name: str, tensor: Tensor, changed: Tensor) -> None:
+    """Raises EditError where an edit did more than look at a tensor that cannot be replaced."""
+    if changed is not tensor and not torch.allclose(changed, tensor, rtol=0, atol=0, equal_nan=True):
         raise EditError(
             f"'{name}' of this model can be captured, but not replaced, because the model's own code computes the "
             "sum. Edit what is added to it, or the stream at another place."
         )
-    if isinstance(key, str):
-        return arguments, options | {key: changed}
-    return (*arguments[:key], changed, *arguments[key + 1 :]), options

@@ -12,11 +12,13 @@ from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPa
 from viz_model.errors import VizError
 from viz_model.hub.attention import with_masks
 from viz_model.hub.facts import HubConfig
+from viz_model.hub.find_sites import of_batch
 from viz_model.hub.library_cache import as_library_cache
 from viz_model.hub.recording import has_bias
 from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
+from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.hooks import site
 from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_source
 from viz_model.transformer.linear_maps import BlockMaps, Maps, StackMaps
@@ -50,6 +52,7 @@ class HubTransformer(ToLogits):
         self.block_maps: dict[str, BlockMaps] = {}
         self.embedding_maps: Maps = ()
         self.final_maps: dict[str, Maps | None] = {}
+        self.halves: dict[str, FeedForwardEquation] = {}
         self.value_width = 0
         self.source_modules: frozenset[str] = frozenset()
         self.angles_switch_at: int | None = None
@@ -78,6 +81,10 @@ class HubTransformer(ToLogits):
         """What of the equation is the same for all heads of an attention, by the name of its hook sites."""
         return self.equations[attention]
 
+    def feed_forward(self, block: str) -> FeedForwardEquation:
+        """That of a block's feed-forward half, by what its hook sites begin with."""
+        return self.halves[block]
+
     def maps(self, block: str) -> BlockMaps:
         """What a block does to its stream, map by map, by what its hook sites begin with."""
         return self.block_maps[block]
@@ -89,7 +96,7 @@ class HubTransformer(ToLogits):
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
         """What the final hidden state is multiplied with for each token (V,C), and what is added (V,)."""
         layer, factor = self.model.get_output_embeddings(), self.config.unembedding_factor
-        if factor is None:
+        if not self.config.logits_are_products:
             raise VizError(
                 f"The logits of this model ({self.config.family}) are no product of its final hidden state with one "
                 "matrix, so they cannot be taken apart. Choose another model, such as tiny-gpt."
@@ -125,7 +132,7 @@ class HubTransformer(ToLogits):
             options |= {"cache": as_library_cache(cache, self.config.n_layers), "use_cache": True}
         else:
             options["use_cache"] = False
-        with with_masks(self._masks(chosen, padding, source_padding)):
+        with with_masks(self._masks(chosen, padding, source_padding)), of_batch(len(ids)):
             if self.is_pair:
                 options |= self._memory(source, source_padding, cache)
             hidden = self.stack(input_ids=ids, **options)[0]

@@ -21,6 +21,7 @@ from viz_model.hub.prepare import prepare
 from viz_model.hub.tokenizer import HubTokenizer, load_tokenizer
 from viz_model.memory_limits import why_not_written
 from viz_model.model import Model
+from viz_model.model.writing_rules import NOT_FOLLOWED, WritingRules
 from viz_model.transformer.hooks import unwatched
 
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
@@ -45,8 +46,21 @@ class HubModel(Model):
         return min(self.end_tokens, default=None)
 
     @property
-    def first_written(self) -> int | None:
-        return min(_ids(self.transformer.model, "forced_bos_token_id"), default=None)
+    def writing_rules(self) -> WritingRules:
+        model = self.transformer.model
+        never = [(token,) for token in sorted(_several(_said(model, "suppress_tokens")))]
+        bad = [tuple(run) for run in _said(model, "bad_words_ids") or ()]
+        never += [run for run in bad if run and not (len(run) == 1 and run[0] in self.end_tokens)]
+        return WritingRules(
+            first=min(_several(_said(model, "forced_bos_token_id")), default=None),
+            longest=_said(model, "max_length"),
+            last=min(_several(_said(model, "forced_eos_token_id")), default=None),
+            never=tuple(never),
+            never_first=_several(_said(model, "begin_suppress_tokens")),
+            no_repeat=_said(model, "no_repeat_ngram_size") or 0,
+            shortest=_said(model, "min_length") or 0,
+            not_followed=tuple(name for name, same in NOT_FOLLOWED.items() if _said(model, name) not in (None, *same)),
+        )
 
     @property
     def start_token(self) -> int:
@@ -246,8 +260,14 @@ def _in_short(error: Exception) -> str:
 
 def _ids(model: PreTrainedModel, name: str) -> frozenset[int]:
     """The ids that a model's files give a control token: one, several, or none."""
-    for config in (getattr(model, "generation_config", None), model.config):
-        said = getattr(config, name, None)
-        if said is not None:
-            return frozenset(said if isinstance(said, list | tuple) else [said])
-    return frozenset()
+    said = _said(model, name)
+    return _several(vars(model.config).get(name) if said is None else said)
+
+
+def _several(said: int | Iterable[int] | None) -> frozenset[int]:
+    return frozenset() if said is None else frozenset(said if isinstance(said, list | tuple) else [said])
+
+
+def _said(model: PreTrainedModel, name: str):
+    """What a model's files set for its writing, or None."""
+    return getattr(model.generation_config, name, None) if model.can_generate() else None

@@ -10,13 +10,15 @@ from viz_model.errors import CheckpointError, VizError
 from viz_model.hub import find_maps, find_projections
 from viz_model.hub.attention import NAME, AttentionCall, AttentionPlace, give_place, place_of, telling
 from viz_model.hub.facts import HubConfig
+from viz_model.hub.find_experts import find_experts
 from viz_model.hub.find_sites import BlockSites, find_sites, install
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.own_attention import choose_attention, own_attention
-from viz_model.hub.recording import Event, has_bias, recording
+from viz_model.hub.recording import Event, first_event, has_bias, recording
 from viz_model.model.overflow import refuse_overflow
+from viz_model.transformer.feed_forward import ACTIVATIONS, FeedForwardEquation
 from viz_model.transformer.hooks import capture
-from viz_model.transformer.linear_maps import Norm
+from viz_model.transformer.linear_maps import Norm, Product
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -68,7 +70,8 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
     host.config = replace(
         facts,
         **_facts_of_pass(host, inputs, events, calls, found),
-        unembedding_factor=_unembedding_factor(host, end),
+        **_facts_of_head(host, end),
+        end_matrix=any(event.is_product and torch.equal(event.tensor, end) for event in events),
         checked=_difference_to_own(host, inputs, end),
     )
 
@@ -191,11 +194,31 @@ def _install_block(
         if found.norm_place == "post":
             read = found.sites[norms[kind][1]].tensor if norms[kind][1] in found.sites else None
         attention = f"{name}.{kind}"
-        host.equations[attention], made[kind] = find_projections.install(
-            attention, own[:at], call, read, thetas, host.angles_switch_at
-        )
+        equation, made[kind] = find_projections.install(attention, own[:at], call, read, thetas, host.angles_switch_at)
+        out = find_projections.made_of(own, found.sites.get(f"{kind}.out"), call.mixed)
+        host.equations[attention] = replace(equation, out=out)
     host.block_maps[name] = find_maps.of_block(found, own, made)
+    host.halves[name] = _feed_forward(host, facts.activation, found, f"{name}.ffn.shares")
     return found
+
+
+def _feed_forward(host: HubTransformer, said: str | None, found: BlockSites, name: str) -> FeedForwardEquation:
+    """What makes of the products of a half its hidden numbers; or its experts. said: the activation of the config,
+    which may mean another one (T5's "gelu" is the one with tanh)."""
+    sites = found.sites
+    if "ffn.out" in sites and "ffn.hidden" not in sites:
+        config = host.model.config.get_text_config().to_dict()
+        experts = find_experts(sites["ffn.out"].module, found.read, config, name)
+        return FeedForwardEquation(said, True if experts else None, experts)
+    if "ffn.hidden" in sites and len(found.products) in (1, 2):
+        hidden, gated = sites["ffn.hidden"].tensor, len(found.products) == 2
+        for first, other in ((0, -1), (-1, 0)):
+            for activation in sorted(ACTIVATIONS, key=lambda one: one != said):
+                made = ACTIVATIONS[activation](found.products[first])
+                made = made * found.products[other] if gated else made
+                if torch.allclose(made, hidden, atol=1e-5, rtol=1e-5):
+                    return FeedForwardEquation(activation, gated)
+    return FeedForwardEquation(None, None)
 
 
 def _final_maps(
@@ -222,26 +245,24 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
     positions = [event for event in before if _is_position_table(event)]
     return {
         "norm_place": found[-1].norm_place,
-        **_facts_of_block(host.config, found[-1]),
+        **_facts_of_block(host, found[-1]),
         **find_projections.facts(host),
         **_facts_of_positions(host.config, positions, calls[0][1].bias),
         **_facts_of_embedding(host, inputs, events, before, positions, found[0].sites["resid_pre"].tensor),
     }
 
 
-def _facts_of_block(config: HubConfig, found: BlockSites) -> dict:
+def _facts_of_block(host: HubTransformer, found: BlockSites) -> dict:
     """The kind of norm, F, the activation, whether there are biases; what has no site is left as the config says."""
     facts, sites = {}, found.sites
     if "norm1" in sites:
         facts["norm"] = _kind_of_norm(sites["norm1"])
     if "ffn.hidden" in sites:
         facts["d_ff"] = sites["ffn.hidden"].tensor.shape[-1]
-    if found.gated is None:
-        facts["activation"] = None
-    elif not config.activation:  # a config may leave it to the model's code (BLOOM, MPT)
-        facts["activation"] = found.activation
-    elif found.gated:
-        facts["activation"] = "swiglu" if config.activation == "silu" else f"gated {config.activation}"
+    half = list(host.halves.values())[-1]
+    facts["activation"] = None if half.gated is None or half.experts else half.activation
+    if half.gated and facts["activation"]:
+        facts["activation"] = "swiglu" if half.activation == "silu" else f"gated {half.activation}"
     if "attn.out" in sites:
         facts["bias"] = has_bias(sites["attn.out"].module)
     return facts
@@ -276,17 +297,24 @@ def _facts_of_embedding(
     that the first block reads.
     """
     tokens, end = host.model.get_input_embeddings(), host.model.get_output_embeddings()
+    matrix = first_event(before, lambda event: event.is_product and torch.equal(event.tensor, entering))
+    if matrix is not None:  # of the whole sum (ELECTRA)
+        entering = _read_by(events, matrix)
     norm = next((event for event in before if event.is_norm and torch.equal(event.tensor, entering)), None)
     if norm is not None:
-        entering = next(event.tensor for event in events if event.kind == "in" and event.module is norm.module)
+        entering = _read_by(events, norm)
     host.embedding_maps = () if norm is None else (Norm(norm.module),)
-    rows = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)
+    host.embedding_maps += () if matrix is None else (Product(matrix.module),)
+    rows = looked_up = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)
+    of_rows = first_event(before, lambda event: event.is_product and torch.equal(_read_by(events, event), looked_up))
+    if rows.shape[-1] != entering.shape[-1] and of_rows is not None:  # of the rows of tokens alone (OPT)
+        rows = of_rows.tensor
     tables = [event for event in before if isinstance(event.module, nn.Embedding) and event not in positions]
     others = [event for event in tables if event.module.weight is not tokens.weight]
     factor, added = _embedding(entering, rows, positions[:1], others)
     read = [event for event in before if event.module is tokens]
     if len(read) == 1 and not host.is_pair:  # a pair may share the table, and then one name were met twice
-        if torch.equal(read[0].tensor, rows):  # Gemma's table gives rows that are multiplied already
+        if torch.equal(read[0].tensor, looked_up):  # Gemma's table gives rows that are multiplied already
             install("embed.tokens", read[0])
         for event in positions[:1]:
             install("embed.positions", event)
@@ -295,8 +323,14 @@ def _facts_of_embedding(
     return {
         "embedding_norm": norm is not None,
         "embedding_factor": factor,
+        "embedding_matrix": "sum" if matrix else "rows" if rows is not looked_up else "",
         "tied_unembedding": end is not None and end.weight is tokens.weight,
     }
+
+
+def _read_by(events: list[Event], given: Event) -> Tensor:
+    """What the module of an output read."""
+    return next(event.tensor for event in events if event.kind == "in" and event.module is given.module)
 
 
 def _embedding(summed: Tensor, tokens: Tensor, positions: list[Event], others: list[Event]):
@@ -314,16 +348,55 @@ def _embedding(summed: Tensor, tokens: Tensor, positions: list[Event], others: l
 
 
 @torch.inference_mode()
-def _unembedding_factor(host: HubTransformer, end: Tensor) -> float | None:
-    """What stands before x·Wᵀ (+ bias) in the logits; None where they are no multiple of it, or there are none."""
-    layer = host.model.get_output_embeddings()
-    if not host.config.has_unembedding or layer is None or layer.weight.shape[-1] != end.shape[-1]:
-        return None
-    logits = host.unembed(end)
-    products = nn.functional.linear(end, layer.weight)
-    rest = logits - layer.bias if has_bias(layer) else logits
-    factor = ((rest * products).sum() / (products * products).sum()).item()
-    return factor if torch.allclose(rest, factor * products, atol=1e-5 * logits.abs().max().item()) else None
+def _facts_of_head(host: HubTransformer, end: Tensor) -> dict:
+    """How logits come of x: what stands before x·Wᵀ (+ bias); whether they are capped; what comes before the matrix."""
+    layer, facts = host.model.get_output_embeddings(), {"unembedding_factor": None}
+    if not host.config.has_unembedding or layer is None:
+        return facts
+    with recording(host.model) as events:
+        logits = host.unembed(end)
+    entered = first_event(reversed(events), lambda event: event.kind == "in" and event.module is layer)
+    if entered is None:
+        return facts
+    if entered.tensor.shape == end.shape and _is_multiple(entered.tensor, end):  # T5 scales what it reads
+        before, read = {}, end
+    elif _is_transformed(events, entered.tensor, end, host.config.activation):
+        before, read = {"unembedding_hidden": host.config.activation}, entered.tensor
+    else:
+        return facts
+    products = nn.functional.linear(read, layer.weight)
+    cap = host.model.config.get_text_config().to_dict().get("final_logit_softcapping")
+    for given, softcap in ((logits, None), (_uncapped(logits, cap), cap)):
+        # what is added to the logits of all tokens falls out with their mean
+        rest, own = given - given.mean(1, keepdim=True), products - products.mean(1, keepdim=True)
+        factor = ((rest * own).sum() / (own * own).sum()).item()
+        if torch.allclose(rest, factor * own, atol=1e-5 * given.abs().max().item(), rtol=1e-4):
+            return before | {"unembedding_factor": factor, "unembedding_softcap": softcap}
+    return facts
+
+
+def _is_multiple(one: Tensor, other: Tensor) -> bool:
+    factor = (one * other).sum() / other.square().sum()
+    return torch.allclose(one, factor * other, atol=1e-6 * one.abs().max().item())
+
+
+def _uncapped(logits: Tensor, cap: float | None) -> Tensor:
+    """What the cap c·tanh(·/c) was made of."""
+    return logits if cap is None else cap * (logits.double() / cap).clamp(-1, 1).atanh().float()
+
+
+def _is_transformed(events: list[Event], entered: Tensor, end: Tensor, activation: str | None) -> bool:
+    """Whether it is norm(φ(x·W)), as BERT has it."""
+    norms = (event for event in events if event.kind == "out" and event.is_norm)
+    norm = first_event(norms, lambda event: torch.equal(event.tensor, entered))
+    product = first_event(events, lambda event: event.is_product and event.name != "")
+    if norm is None or product is None or activation not in ACTIVATIONS:
+        return False
+    read = first_event(events, lambda event: event.kind == "in" and event.module is norm.module)
+    from_end = first_event(events, lambda event: event.kind == "in" and event.module is product.module)
+    return torch.equal(from_end.tensor, end) and torch.allclose(
+        ACTIVATIONS[activation](product.tensor), read.tensor, atol=1e-4, rtol=1e-4
+    )
 
 
 def _kind_of_norm(norm: Event) -> str:

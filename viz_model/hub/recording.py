@@ -13,6 +13,7 @@ class Event:
     """A tensor that a module read ("in", under `key`: a place among its arguments, or a name) or gave ("out").
 
     tensor: a copy of it as it was then; itself: the very tensor, which later code may have changed in place.
+    flat: whether the module has all tokens of a batch in one row (OPT's feed-forward half); here it is (1,T,…) too.
     """
 
     module: nn.Module
@@ -21,6 +22,7 @@ class Event:
     key: int | str
     tensor: Tensor
     itself: Tensor
+    flat: bool = False
 
     @property
     def is_overwritten(self) -> bool:
@@ -70,12 +72,12 @@ def recording(model: nn.Module) -> Iterator[list[Event]]:
 
         def before(module, arguments, options, name=name):
             if found := first_tensor(arguments, options):
-                events.append(Event(module, name, "in", *_with_copy(found)))
+                events.append(_event(module, name, "in", *found))
 
         def after(module, arguments, result, name=name):
             given = result if isinstance(result, tuple | list) else (result,)
             if found := first_tensor(given, {}):
-                events.append(Event(module, name, "out", *_with_copy(found)))
+                events.append(_event(module, name, "out", *found))
 
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after))
@@ -94,5 +96,7 @@ def first_tensor(arguments, options) -> tuple[int | str, Tensor] | None:
     return None
 
 
-def _with_copy(found: tuple[int | str, Tensor]) -> tuple[int | str, Tensor, Tensor]:
-    return found[0], found[1].clone(), found[1]
+def _event(module: nn.Module, name: str, kind: str, key: int | str, tensor: Tensor) -> Event:
+    flat = tensor.dim() == 2  # the first pass has one text
+    itself = tensor[None] if flat else tensor
+    return Event(module, name, kind, key, itself.clone(), itself, flat)

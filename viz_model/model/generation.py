@@ -25,7 +25,10 @@ ROUNDING = 1e-3  # of the largest logit: far above what rounding makes of it, fa
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token that might be next: its logit, its probability before the cut, whether it stayed, and after it."""
+    """A token that might be next: its logit, its probability before the cut, whether it stayed, and after it.
+
+    allowed: whether the model's files let it be written here.
+    """
 
     token_id: int
     token: bytes
@@ -33,6 +36,7 @@ class Candidate:
     full_probability: float
     kept: bool
     probability: float
+    allowed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +111,7 @@ class Step:
                 float(sampled.full_probabilities[token]),
                 bool(sampled.kept[token]),
                 float(sampled.probabilities[token]),
+                bool(sampled.allowed[token]),
             )
             for token, text in zip(ids, texts, strict=True)
         ]
@@ -165,7 +170,8 @@ def generate(
     cache: whether what was read stays, so that a step reads one token; where a model turns longer texts by other
     angles (`Host.angles_switch_at`), the first longer step reads everything again. compare: also make every pass
     without a cache, and measure both. forced: ids that are taken at steps of these numbers, instead of what was drawn;
-    where there is none, step 0 takes what the model always writes first (`PromptReader.first_written`).
+    where there is none, a step takes what the model always writes there, and nothing that it never writes there
+    (`PromptReader.writing_rules`).
     kept: the first steps of an earlier run on the same prompt, to go on after them; they are not yielded again.
 
     Raises, before the first step, PromptError for a prompt that cannot be read and for an encoder-only model,
@@ -216,15 +222,14 @@ def _steps(
         read = Tokens(kept[-1].ids, kept[-1].pieces)
     if kept and kept[-1].is_end:
         return
-    begins = model.has_source and prompt_length == 1 and model.first_written is not None
-    fixed = {0: model.first_written} if begins and 0 not in forced else {}
+    rules = model.writing_rules
     for number in range(len(kept), max_new_tokens):
         _refuse_full_context(model, read.ids, number, max_new_tokens)
         if cache is not None and _is_of_other_angles(model.transformer, cache, len(read)):
             cache = KVCache(model.config, capacity, source=len(source))  # and so all is read again
-        step = _step(
-            model, read, source, number, sampling, cache, compare, (fixed | forced).get(number), number in fixed
-        )
+        forbidden = rules.forbidden(read.ids, prompt_length, model.end_tokens)
+        taken, fixed = forced.get(number), rules.fixed(read.ids)
+        step = _step(model, read, source, number, sampling, cache, compare, taken, fixed, forbidden)
         yield step
         if step.is_end:
             return
@@ -237,7 +242,7 @@ def _is_of_other_angles(host: Host, cache: KVCache, length: int) -> bool:
 
 
 def _step(
-    model, read: Tokens, source: Tokens, number: int, sampling, cache: KVCache | None, compare: bool, taken, fixed
+    model, read: Tokens, source: Tokens, number, sampling, cache: KVCache | None, compare: bool, taken, fixed, forbidden
 ) -> Step:
     new = read.ids if cache is None else read.ids[cache.length :]
     given = {"source": torch.tensor([source.ids])} if source else {}
@@ -253,16 +258,17 @@ def _step(
             uncached = model.transformer(torch.tensor([read.ids]), **given)[0]
             seconds_uncached = time.perf_counter() - start
         largest_difference = float((logits - uncached).abs().max())
-    sampled = Sampled(logits, sampling, sampling.draw(number))
-    token = sampled.token_id if taken is None else taken
+    sampled = Sampled(logits, sampling, sampling.draw(number), forbidden)
+    fixed = fixed if taken is None else None
+    token = next(one for one in (taken, fixed, sampled.token_id) if one is not None)
     return Step(
         number=number,
         ids=(*read.ids, token),
         source=source.ids,
         pieces=(*read.pieces, *model.token_bytes([token])),
         source_pieces=source.pieces,
-        forced=taken is not None and not fixed,
-        fixed=fixed,
+        forced=taken is not None,
+        fixed=fixed is not None,
         sampled=sampled,
         queries=len(new),
         seconds=seconds,

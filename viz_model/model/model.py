@@ -35,9 +35,11 @@ class Model(PromptReader):
     def written(self, prompt: Prompt) -> list[int]:
         """What an encoder-decoder reads when it writes by itself, greedily: the start token and all that follow.
 
-        Up to the end of the text, or `MOST_WRITTEN` tokens. Captures and edits do not reach these passes.
+        Up to the end of the text, the model's own greatest length, or `MOST_WRITTEN` tokens. Captures and edits do not
+        reach these passes.
         """
-        most = min(MOST_WRITTEN, self.config.context_length - 1)
+        longest = self.writing_rules.longest or self.config.context_length
+        most = min(MOST_WRITTEN, longest - 1, self.config.context_length - 1)
         with unwatched():
             ids = [self.start_token]
             for step in generate(self, prompt, most, temperature=0.0):

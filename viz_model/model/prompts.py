@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from viz_model.errors import PromptError
 from viz_model.model.tokenizer import Tokenizer
+from viz_model.model.writing_rules import WritingRules
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
 
@@ -88,12 +89,9 @@ class PromptReader:
         return self.config.vocab_size - 1 if self.end_token is None else self.end_token
 
     @property
-    def first_written(self) -> int | None:
-        """The id that a decoder writes first, after the start token, whatever its logits say (BART); None: it is free.
-
-        As the library's `forced_bos_token_id`.
-        """
-        return None
+    def writing_rules(self) -> WritingRules:
+        """What is forbidden or fixed where it writes, whatever its logits say; a model may have no rule."""
+        return WritingRules()
 
     @property
     def example_ids(self) -> str:

@@ -51,17 +51,29 @@ class Sampled:
     The stages are worked out in float64 from the logits when they are asked for. Ordered by logit, of equal ones
     the smaller id first, the likeliest `top_k` stay, then the smallest set of likeliest that holds `top_p` of
     what stayed; the first token at which the running sum of what is left exceeds `draw` is drawn. Greedy takes
-    the likeliest; its logits are not scaled.
+    the likeliest; its logits are not scaled. forbidden: ids that are never drawn, whatever their logits are.
     """
 
     logits: Tensor
     sampling: Sampling
     draw: float
+    forbidden: frozenset[int] = frozenset()
+
+    @cached_property
+    def allowed(self) -> Tensor:
+        """Booleans (V,): what is not forbidden; everything, where everything is."""
+        allowed = torch.ones(len(self.logits), dtype=torch.bool)
+        allowed[[token for token in self.forbidden if token < len(allowed)]] = False
+        return allowed if allowed.any() else ~allowed
 
     @cached_property
     def order(self) -> Tensor:
         """Ids from the likeliest to the least likely: (V,)."""
         return self.logits.sort(descending=True, stable=True).indices
+
+    @cached_property
+    def _allowed_order(self) -> Tensor:
+        return self.order[self.allowed[self.order]]
 
     @cached_property
     def scaled(self) -> Tensor:
@@ -87,7 +99,7 @@ class Sampled:
     def by_top_k(self) -> Tensor:
         """Booleans (V,): what top-k leaves (greedy: the likeliest alone)."""
         kept = torch.zeros(len(self.logits), dtype=torch.bool)
-        kept[self.order[: 1 if self.sampling.greedy else self.sampling.top_k]] = True
+        kept[self._allowed_order[: 1 if self.sampling.greedy else self.sampling.top_k]] = True
         return kept
 
     @cached_property
@@ -109,7 +121,7 @@ class Sampled:
     def token_id(self) -> int:
         """The token that is drawn."""
         if self.sampling.greedy:
-            return int(self.logits.argmax())
+            return int(self._allowed_order[0])
         left = self.order[self.kept[self.order]]
         position = torch.searchsorted(self.probabilities[left].cumsum(-1), self.draw, right=True)
         return int(left[min(int(position), len(left) - 1)])  # the sum may end a rounding error below 1

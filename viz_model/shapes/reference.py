@@ -13,8 +13,10 @@ from viz_model.model import Model
 from viz_model.model.formula import AttentionFormula
 from viz_model.model.trace import Trace
 from viz_model.shapes.nodes import local_name, sizes
-from viz_model.transformer.attention import LINEAR, NORMED, OTHER, Equation
+from viz_model.transformer import masks
+from viz_model.transformer.attention import LATENT, LINEAR, NORMED, OTHER, TURNED_NORMED, Equation
 from viz_model.transformer.facts import ModelFacts
+from viz_model.transformer.feed_forward import ALONE, OF_ALL, OF_CHOSEN, OF_SUM, Experts, FeedForwardEquation
 from viz_model.transformer.hooks import capture
 
 GROUPS = ("Into the stream", "Attention", "Feed-forward", "Out of the stream")
@@ -38,17 +40,20 @@ CONTRACT = {
     "v": (1, "values", _KEYS, r"V = \hat{x}\,W_{V}"),
     "raw": (1, "products", _CELLS, r"Q K^{\top}"),
     "scores": (1, "scores", _CELLS, r"Q K^{\top} / \sqrt{D}"),
-    "capped": (1, "scores after the soft cap c", _CELLS, r"c \tanh(\mathrm{scores} / c)"),
-    "bias": (1, "position bias", _CELLS, "b_{ij}"),
+    "capped": (1, "scores after the soft cap", _CELLS, r"c \tanh(\mathrm{scores} / c)"),
+    "bias": (1, "position bias", _CELLS, r"b_{ij} = B_h[\mathrm{bucket}(j - i)]"),
     "sinks": (1, "one more logit a row, without a value", ("H",), "s_h"),
     "mask": (1, "mask, booleans", _CELLS, r"M_{ij} \in \{0, -\infty\}"),
     "weights": (1, "weights", _CELLS, r"A = \mathrm{softmax}(\mathrm{scores} + M)"),
     "mixed": (1, "mixed values", _QUERIES, "A V"),
-    "out": (1, "attention out", _STREAM, r"\mathrm{concat}(A V)\,W_O"),
+    "out": (1, "attention out", _STREAM, r"\mathrm{out} = \mathrm{concat}(A V)\,W_O"),
+    "out_norm": (1, "attention out, normed", _STREAM, r"\mathrm{out} = \mathrm{norm}_{1'}(\mathrm{out})"),
     "resid_mid": (2, "stream midway", _STREAM, r"x + \mathrm{out}"),
     "norm2": (2, "norm 2", _STREAM, r"\hat{x} = \mathrm{norm}_2(x)"),
-    "ffn.hidden": (2, "hidden", ("B", "T", "F"), r"\varphi(\hat{x}\,W_1)"),
-    "ffn.out": (2, "feed-forward out", _STREAM, r"\mathrm{hidden}\;W_2"),
+    "ffn.shares": (2, "share of each expert", ("B", "T", "experts"), "p"),
+    "ffn.hidden": (2, "hidden", ("B", "T", "F"), r"f(\hat{x})"),
+    "ffn.out": (2, "feed-forward out", _STREAM, r"\mathrm{out} = \mathrm{hidden}\;W_2"),
+    "ffn.out_norm": (2, "feed-forward out, normed", _STREAM, r"\mathrm{out} = \mathrm{norm}_{2'}(\mathrm{out})"),
     "resid_post": (2, "residual stream out", _STREAM, r"x + \mathrm{out}"),
     "final_norm": (3, "final norm", _STREAM, r"\hat{x} = \mathrm{norm}(x)"),
     "logits": (3, "logits of the last position", ("B", "V"), r"\hat{x}_{T-1}\,E^{\top}"),
@@ -69,12 +74,19 @@ POST_NORM = {  # the norm is part of the stream, and each half reads the stream 
     "final_norm": "x",
 }
 NO_LAST_NORM = "final hidden state"  # post-norm, whose last block has ended with a norm
-# A pre-norm stream: which streams before it may be, the nearest first, and what was written since.
+# A pre-norm stream: which streams before it may be, the nearest first, and what was written since, the latest first.
 SUMS = {
-    "resid_self": (("resid_pre",), ("attn.out",)),
-    "resid_mid": (("resid_self", "resid_pre"), ("cross.out", "attn.out")),
-    "resid_post": (("resid_mid", "resid_self", "resid_pre"), ("ffn.out", "cross.out", "attn.out")),
+    "resid_self": (("resid_pre",), ("attn.out_norm", "attn.out")),
+    "resid_mid": (("resid_self", "resid_pre"), ("cross.out_norm", "cross.out", "attn.out_norm", "attn.out")),
+    "resid_post": (
+        ("resid_mid", "resid_self", "resid_pre"),
+        ("ffn.out_norm", "ffn.out", "cross.out_norm", "cross.out", "attn.out_norm", "attn.out"),
+    ),
 }
+ACTIVATION_SYMBOLS = {  # by their names in `ModelFacts`, in LaTeX; others by their own
+    "gelu": r"\mathrm{GELU}", "gelu-tanh": r"\mathrm{GELU}_{\tanh}", "relu": r"\mathrm{ReLU}",
+    "silu": r"\mathrm{SiLU}", "relu2": r"\mathrm{ReLU}^2", "quick-gelu": r"\mathrm{SiLU}_{1.702}",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,7 +136,7 @@ def quantities(model: Model, trace: Trace, layer: int) -> list[Quantity]:
                 continue  # the block's other attention
             local = of_attention
         if local in CONTRACT:
-            formula = _formula(trace, layer, local, found, across=kind == "cross")
+            formula = _formula(model, trace, layer, local, found)
             rows.append(_quantity(site, local, tuple(tensor.shape), numbers, formula))
     return sorted(rows, key=lambda row: GROUPS.index(row.group))  # in each group the order of the pass
 
@@ -140,63 +152,148 @@ def _quantity(site: str, local: str, shape: tuple[int, ...], numbers: dict[str, 
     return Quantity(site, GROUPS[group], title, named, shape, formula)
 
 
-def _formula(trace: Trace, layer: int, local: str, found: dict, *, across: bool) -> str:
+def _formula(model: Model, trace: Trace, layer: int, local: str, found: dict) -> str:
     """The contract's formula, or what this model has in its place."""
-    config = trace.config
+    config, equation, across = trace.config, trace.equation(layer), trace.part == "cross"
     if local == "embed":
         return _embedding(config, found)
+    if local == "scores":  # T5 has no scale, Granite one of its own
+        return AttentionFormula.of(trace, layer).latex_scores
+    if local == "weights":
+        return _weights(trace, layer, found)
+    if local == "capped":
+        return rf"{equation.softcap:g}\,\tanh(\mathrm{{scores}} / {equation.softcap:g})"
+    if local == "mask":
+        return _mask(trace.mask(layer))
     if local == "bias":
         return _bias(trace, layer, found)
-    if local in ("scores", "weights"):
-        return _scores(trace, layer) if local == "scores" else _weights(trace, layer, found)
     if local == "logits":
         return _logits(config)
     block, has_norm = config.block_name(trace.part, layer), config.norm_place != "post"
     if local.removesuffix("_pre") in PROJECTIONS:
         has_norm = has_norm and f"{block}.{'norm_cross' if across else 'norm1'}" in found
-        return _projection(trace.equation(layer), local, found, across=across, read=r"\hat{x}" if has_norm else "x")
+        return _projection(equation, local, across=across, read=r"\hat{x}" if has_norm else "x")
     formula = CONTRACT[local][3]
-    if local == "ffn.hidden":
+    if local == "out" and equation.out != LINEAR:
+        joined = r"\mathrm{norm}_O(\mathrm{concat}(A V))\,W_O" if equation.out == NORMED else "f_O(A V)"
+        return rf"\mathrm{{out}} = {joined}"
+    if local in ("ffn.hidden", "ffn.shares", "ffn.out"):
         beside = f"{block}.resid_mid" not in found  # it runs beside attention, and reads what that reads
-        has_norm = has_norm and f"{block}.{'norm1' if beside else 'norm2'}" in found
-        formula = _feed_forward(config)
+        has_norm = has_norm and (f"{block}.norm2" in found or (beside and f"{block}.norm1" in found))
+        half = model.transformer.feed_forward(block)
+        formula = _feed_forward(half, local, has_hidden=f"{block}.ffn.hidden" in found)
     elif local in POST_NORM and config.norm_place == "post":
         formula = POST_NORM[local]
+        if local == ("norm1" if across else "norm_cross"):
+            formula = _of_other_attention(formula, across=across)
     elif local in SUMS:
-        formula = _sum(block, local, found)
+        formula = _sum(block, local, found, across=across)
+    elif local == "final_norm" and config.end_matrix:
+        formula += r"\,W_x"
     return formula if has_norm else formula.replace(r"\hat{x}", "x")
 
 
-def _projection(equation: Equation, local: str, found: dict, *, across: bool, read: str) -> str:
+def _projection(equation: Equation, local: str, *, across: bool, read: str) -> str:
     """Queries, keys or values, or what they are before their rotation."""
     letter = local[0]
     name, matrix, turn = PROJECTIONS[letter]
     made = {"q": equation.query, "k": equation.key, "v": equation.value}[letter]
     read = "y" if across and letter != "q" else read  # y: the encoder output
+    if made == LATENT:
+        return f"{name} = {_latent(letter, read)}"
     formula = {
         LINEAR: rf"{read}\,{matrix}",
         NORMED: rf"\mathrm{{norm}}_{name}({read}\,{matrix})",
+        TURNED_NORMED: rf"\mathrm{{norm}}_{name}({turn}\,({read}\,{matrix}))",
         OTHER: rf"f_{name}({read})",
     }[made]
     if letter == "q" and made != OTHER and equation.query_factor != 1:
-        formula = rf"{equation.query_factor:.4g}\,{formula}"
+        formula = rf"{equation.query_factor:.4g}\,({formula})"
     if local.endswith("_pre"):
         return formula
-    if made != OTHER and letter != "v" and equation.turns:
+    if made in (LINEAR, NORMED) and letter != "v" and equation.turns:
         return rf"{name} = {turn}\,({formula})" if made == LINEAR else rf"{name} = {turn}\,{formula}"
     return f"{name} = {formula}"
 
 
-def _feed_forward(config: ModelFacts) -> str:
-    """What this model's feed-forward half has before its last matrix."""
-    if config.activation is None:
-        return r"f(\hat{x})"
-    return r"\varphi(\hat{x}\,W_g) \odot \hat{x}\,W_1" if config.is_gated else CONTRACT["ffn.hidden"][3]
+def _latent(letter: str, read: str) -> str:
+    """Two matrices with a norm between them; of a key all heads share the numbers that turn (DeepSeek-V2, §2.1.3)."""
+    low = {"q": "Q", "k": "K", "v": "K"}[letter]
+    formula = rf"\mathrm{{norm}}_{low}({read}\,W_{{D{low}}})\,W_{{U{letter.upper()}}}"
+    if letter == "q":
+        return rf"R_i\,({formula})"
+    return rf"[{formula};\, R_j\,({read}\,W_R)]" if letter == "k" else formula
 
 
-def _scores(trace: Trace, layer: int) -> str:
-    """What the products are multiplied with; T5 has no scale, Granite one of its own."""
-    return AttentionFormula.of(trace, layer).latex_scores
+def _feed_forward(half: FeedForwardEquation, local: str, *, has_hidden: bool) -> str:
+    """What is written of this model's feed-forward half: hidden numbers, shares of experts, or what it gives."""
+    if local == "ffn.shares":
+        return _shares(half.experts)
+    if local == "ffn.out" and has_hidden:
+        return CONTRACT[local][3]
+    if half.gated is None or half.activation is None:
+        return CONTRACT["ffn.hidden"][3] if has_hidden else rf"\mathrm{{out}} = {CONTRACT['ffn.hidden'][3]}"
+    if half.experts is not None and not has_hidden:
+        return rf"\mathrm{{out}} = {_experts(half)}"
+    return _hidden(half, "")
+
+
+def _hidden(half: FeedForwardEquation, index: str, read: str = r"\hat{x}") -> str:
+    """index: of the matrices, such as "^e" of an expert."""
+    name = activation_symbol(half.activation)
+    if half.gated:
+        return rf"{name}({read}\,W_g{index}) \odot {read}\,W_1{index}"
+    return rf"{name}({read}\,W_1{index})"
+
+
+def _experts(half: FeedForwardEquation) -> str:
+    """The sum of what the experts give, and the one that reads every token."""
+    experts = half.experts
+    hidden = _hidden(half, "^e", r"(p_e\,\hat{x})" if experts.before else r"\hat{x}")
+    if experts.clipped is not None:
+        slope, limit = (f"{number:g}" for number in experts.clipped)
+        gate = rf"\mathrm{{SiLU}}_{{{slope}}}(\min({limit}, \hat{{x}}\,W_g^e))"
+        hidden = rf"{gate} \odot (1 + \mathrm{{clip}}_{{{limit}}}(\hat{{x}}\,W_1^e))"
+    share = "" if experts.before else r"p_e\,"
+    formula = rf"\sum_e {share}(({hidden})\,W_2^e)"
+    return formula + (rf" + ({_hidden(half, '^s')})\,W_2^s" if experts.shared else "")
+
+
+def _shares(experts: Experts) -> str:
+    """How the router shares a token: top_k are the k largest numbers of a row, the others take no part."""
+    within = "" if experts.groups is None else r",{}:{}".format(*experts.groups)
+    top, logits = rf"\mathrm{{top}}_{{{experts.chosen}{within}}}", r"\hat{x}\,W_r"
+    formula = {
+        OF_CHOSEN: rf"\mathrm{{softmax}}({top}({logits}))",
+        OF_ALL: rf"{top}(\mathrm{{softmax}}({logits}))",
+        ALONE: rf"\sigma({top}({logits}))",
+        OF_SUM: rf"\mathrm{{share}}({top}(\sigma({logits})))",
+    }[experts.shares]
+    return f"p = {formula}" if experts.factor == 1 else rf"p = {experts.factor:.4g}\,{formula}"
+
+
+def activation_symbol(name: str) -> str:
+    """ "gelu-tanh" -> GELU with an index, in LaTeX."""
+    return ACTIVATION_SYMBOLS.get(name, rf"\mathrm{{{name.replace('_', '-')}}}")
+
+
+def _mask(allowed: torch.Tensor) -> str:
+    """Where the mask (T,S) of this pass lets a query read."""
+    queries, keys = (torch.arange(size) for size in allowed.shape)
+    far = (queries[:, None] - keys[None, :])[allowed]
+    back, ahead = (int(far.max()), int(-far.min())) if len(far) else (0, 0)
+    causal, everything = masks.causal(queries, keys), torch.ones_like(allowed)
+    if torch.equal(allowed, everything):
+        return "M_{ij} = 0"
+    where = {r"j \le i": causal, rf"j \le i,\ i - j < {back + 1}": causal & masks.near(queries, keys, back + 1)}
+    where[rf"|i - j| < {ahead + 1}"] = masks.near(queries, keys, ahead + 1)
+    for size in range(2, len(queries)):  # Llama 4 reads within chunks
+        same = (queries // size)[:, None] == (keys // size)[None, :]
+        where[rf"j \le i,\ \lfloor i / {size} \rfloor = \lfloor j / {size} \rfloor"] = causal & same
+    for condition, rule in where.items():
+        if torch.equal(allowed, rule):
+            return rf"M_{{ij}} = 0\ \mathrm{{where}}\ {condition},\ \mathrm{{else}}\ -\infty"
+    return r"M_{ij} \in \{0, -\infty\}"  # as it was chosen
 
 
 def _bias(trace: Trace, layer: int, found: dict) -> str:
@@ -216,30 +313,46 @@ def _weights(trace: Trace, layer: int, found: dict) -> str:
     return rf"A = \mathrm{{softmax}}({added} + M{sink})"
 
 
-def _logits(config) -> str:
+def _logits(config: ModelFacts) -> str:
     factor = config.unembedding_factor
-    end = "x" if config.norm_place == "post" else r"\hat{x}"
+    end = ("x" if config.norm_place == "post" else r"\hat{x}") + r"_{T-1}"
     if factor is None:
-        return rf"\mathrm{{head}}({end}_{{T-1}})"  # more than a product, and the model's own code says what
+        return rf"\mathrm{{head}}({end})"  # more than a product, and the model's own code says what
+    if config.unembedding_hidden is not None:
+        end = rf"\mathrm{{norm}}_h({activation_symbol(config.unembedding_hidden)}({end}\,W_h))"
     before = "" if abs(factor - 1) < 1e-3 else rf"{factor:.4g}\,"
-    return before + end + (r"_{T-1}\,E^{\top}" if config.tied_unembedding else r"_{T-1}\,W_U")
+    formula = before + end + (r"\,E^{\top}" if config.tied_unembedding else r"\,W_U")
+    cap = config.unembedding_softcap
+    return formula if cap is None else rf"{cap:g}\,\tanh({formula} / {cap:g})"
 
 
-def _sum(block: str, local: str, found: dict) -> str:
-    """Whether the stream is that before and what the half writes, or that twice over, or something in between."""
+def _of_other_attention(formula: str, *, across: bool) -> str:
+    """With what that attention of a block gives which is not looked at."""
+    return formula.replace(r"\mathrm{out}", r"\mathrm{out}_{self}" if across else r"\mathrm{out}_\times")
+
+
+def _sum(block: str, local: str, found: dict, *, across: bool) -> str:
+    """Whether the stream is that before and a multiple of what the half writes, or of that of both halves."""
     stream, branches = SUMS[local]
     before = next((found[f"{block}.{name}"] for name in stream if f"{block}.{name}" in found), None)
-    outs = [found[f"{block}.{name}"] for name in branches if f"{block}.{name}" in found]
+    outs = {name: found[f"{block}.{name}"] for name in branches if f"{block}.{name}" in found}
+    latest = {}  # of each half what was written last
+    for name, out in outs.items():
+        latest.setdefault(name.partition(".")[0], out)
     after = found[f"{block}.{local}"]
-    if before is not None and outs:
-        for words, branch in ((r"x + \mathrm{out}", outs[0]), (r"x + \sum \mathrm{out}", sum(outs))):
-            if torch.allclose(before + branch, after, atol=1e-5 * after.abs().max().item()):
-                return words
-    return r"x + f(\mathrm{out})"  # a norm (Gemma 2) or a factor (Granite) comes between
+    if before is not None and latest:
+        half, own = next(iter(latest.items()))
+        for words, branch in ((r"\mathrm{out}", own), (r"\sum \mathrm{out}", sum(latest.values()))):
+            factor = (((after - before) * branch).sum() / branch.square().sum()).item()
+            if torch.allclose(before + factor * branch, after, atol=1e-5 * after.abs().max().item()):
+                if half != "ffn" and across != (half == "cross"):
+                    words = _of_other_attention(words, across=across)
+                return f"x + {words}" if abs(factor - 1) < 1e-3 else rf"x + {factor:.4g}\,{words}"
+    return r"x + f(\mathrm{out})"
 
 
-def _embedding(config, found: dict) -> str:
-    """What this model adds up, and whether a norm follows."""
+def _embedding(config: ModelFacts, found: dict) -> str:
+    """What this model adds up, and whether a norm or a matrix follows."""
     factor = config.embedding_factor
     if factor is None:
         return r"x = \mathrm{embed}(\mathrm{ids})"  # otherwise than by a sum, and its own code says how
@@ -247,7 +360,12 @@ def _embedding(config, found: dict) -> str:
         scale = r"\sqrt{C}\,"
     else:
         scale = "" if abs(factor - 1) < 1e-3 else rf"{factor:.4g}\,"
+    rows = r"E[\mathrm{ids}]" + (r"\,W_E" if config.embedding_matrix == "rows" else "")
     positions = " + P" if config.position in ("learned", "sinusoidal") else ""
     segments = r" + S[\mathrm{segments}]" if any(site.endswith("embed.segments") for site in found) else ""
-    embedding = rf"{scale}E[\mathrm{{ids}}]{positions}{segments}"
-    return rf"x = \mathrm{{norm}}({embedding})" if config.embedding_norm else f"x = {embedding}"
+    embedding = rf"{scale}{rows}{positions}{segments}"
+    if config.embedding_norm:
+        embedding = rf"\mathrm{{norm}}({embedding})"
+    elif config.embedding_matrix == "sum":
+        embedding = f"({embedding})"
+    return f"x = {embedding}" + (r"\,W_E" if config.embedding_matrix == "sum" else "")

@@ -15,7 +15,7 @@ from viz_model.errors import MaskError
 from viz_model.transformer.hooks import site, wanted
 from viz_model.transformer.positions import Rotation
 
-LINEAR, NORMED, OTHER = "linear", "normed", "other"
+LINEAR, NORMED, TURNED_NORMED, LATENT, OTHER = "linear", "normed", "turned, then normed", "latent", "other"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,10 @@ class Equation:
 
     scale: what QKᵀ is multiplied with. softcap: where there is one, the scores s become softcap·tanh(s/softcap).
     query, key, value: how they come of what is read (before they are turned by their position): a matrix product
-    (`LINEAR`), one with a norm behind it (`NORMED`), or in another way of the model's own (`OTHER`). query_factor:
+    (`LINEAR`), one with a norm behind it (`NORMED`, and `TURNED_NORMED` where the norm comes after the turn, as in
+    Llama 4), two with a norm between them, of which only the last numbers of a head turn (`LATENT`: DeepSeek-AI 2024,
+    "DeepSeek-V2", §2.1.3), or in another way of the model's own (`OTHER`). out: how the heads' mixed values become what
+    the attention writes: by a matrix, by one behind a norm of them (`NORMED`), or otherwise. query_factor:
     what queries are multiplied with besides (OPT scales them, and not the products). rotation: how
     queries and keys are turned; None where they are not, or where `turns_otherwise`. slopes: of ALiBi, whose bias of a
     head is slope · position of the key; None where there is no bias, or another one.
@@ -36,6 +39,7 @@ class Equation:
     query_factor: float = 1.0
     key: str = LINEAR
     value: str = LINEAR
+    out: str = LINEAR
     rotation: Rotation | None = None
     turns_otherwise: bool = False
     slopes: tuple[float, ...] | None = None

@@ -1,21 +1,14 @@
 """One block: attention and feed-forward, each added to the residual stream, with a norm before or after."""
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from viz_model.transformer.attention import attend
 from viz_model.transformer.cache import LayerCache
 from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.feed_forward import ACTIVATIONS
 from viz_model.transformer.hooks import site
 from viz_model.transformer.linear_maps import AttentionMaps, BlockMaps, Maps, Norm, Product, Rearranged
 from viz_model.transformer.positions import rotate
-
-ACTIVATIONS = {
-    "gelu": F.gelu,
-    "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-    "swiglu": F.silu,
-}
 
 
 class _Sited:
@@ -120,7 +113,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: TransformerConfig, name: str):
         super().__init__()
-        self.name, self.activation = name, ACTIVATIONS[config.activation]
+        self.name = name
+        self.activation = ACTIVATIONS["silu" if config.activation == "swiglu" else config.activation]
         self.up = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
         self.gate = None
         if config.activation == "swiglu":

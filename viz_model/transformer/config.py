@@ -58,7 +58,11 @@ class TransformerConfig(ModelFacts):
     family = "Built in this project"
     is_skeleton = True
     has_unembedding = True
+    embedding_matrix = ""
+    end_matrix = False
     unembedding_factor = 1.0
+    unembedding_softcap = None
+    unembedding_hidden = None
     expert_share = 1.0
     shares_layers = False
 

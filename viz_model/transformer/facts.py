@@ -19,8 +19,11 @@ class ModelFacts(Protocol):
     family: the name of its kind of model. is_skeleton: whether it is this project's own Transformer, which can be
     built anew from changed fields. has_unembedding: whether it predicts tokens; else it ends with a vector for each.
     embedding_factor: what rows of tokens are multiplied with before positions are added; None where the stream begins
-    otherwise than with such a sum. unembedding_factor: what the products of the final hidden state with the
-    unembedding are multiplied with; None where logits are something else. expert_share: of the experts of a
+    otherwise than with such a sum. embedding_matrix: "rows" where rows of tokens go through a matrix first (OPT), "sum"
+    where all that was added does (ELECTRA). end_matrix: whether a matrix follows the final norm. unembedding_factor:
+    what the products of the final hidden state with the unembedding are multiplied with; None where logits are
+    something else. unembedding_softcap: c where they become c·tanh(logits/c). unembedding_hidden: the activation φ
+    where norm(φ(x·W)) stands in the place of x (BERT). expert_share: of the experts of a
     feed-forward half, the share that each token goes through; 1 where there are none. shares_layers: whether several
     layers have the same parameters (ALBERT).
     """
@@ -45,7 +48,11 @@ class ModelFacts(Protocol):
     tied_unembedding: bool
     embedding_norm: bool
     embedding_factor: float | None
+    embedding_matrix: str
+    end_matrix: bool
     unembedding_factor: float | None
+    unembedding_softcap: float | None
+    unembedding_hidden: str | None
     rotary_base: float | None
     rotary_pairs: str | None
     has_unembedding: bool
@@ -56,6 +63,11 @@ class ModelFacts(Protocol):
     def is_gated(self) -> bool:
         """Whether the feed-forward half has a third matrix (Shazeer 2020, "GLU Variants Improve Transformer")."""
         return self.activation is not None and (self.activation == "swiglu" or self.activation.startswith("gated"))
+
+    @property
+    def logits_are_products(self) -> bool:
+        """Whether logits are products of the final hidden state with one matrix, and nothing besides."""
+        return self.unembedding_factor is not None and self.unembedding_softcap is None and not self.unembedding_hidden
 
     @property
     def parts(self) -> tuple[str, ...]:

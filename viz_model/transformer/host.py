@@ -11,6 +11,7 @@ from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.facts import ModelFacts
+from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.hooks import site
 from viz_model.transformer.linear_maps import BlockMaps, StackMaps
 
@@ -47,6 +48,9 @@ class Host(Protocol):
 
     def equation(self, attention: str) -> Equation:
         """What of the equation is the same for all heads of an attention, by what its hook sites begin with."""
+
+    def feed_forward(self, block: str) -> FeedForwardEquation:
+        """The equation of the feed-forward half of a block, by what its hook sites begin with."""
 
     def maps(self, block: str) -> BlockMaps:
         """What a block does to its stream, map by map, by what its hook sites begin with."""

@@ -9,6 +9,7 @@ from viz_model.transformer.attention import Equation
 from viz_model.transformer.block import norm_maps
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
+from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.host import ToLogits
 from viz_model.transformer.linear_maps import BlockMaps, StackMaps
 from viz_model.transformer.positions import Rotation, rotary_angles
@@ -33,6 +34,11 @@ class SkeletonHost(ToLogits):
             theta = rotary_angles(torch.tensor(1), config.d_head, config.rotary_base)
             rotation = Rotation(tuple(theta.tolist()), config.rotary_pairs)
         return Equation(config.d_head**-0.5, rotation=rotation)
+
+    def feed_forward(self, block: str) -> FeedForwardEquation:
+        """The same in all blocks."""
+        gated = self.config.activation == "swiglu"
+        return FeedForwardEquation("silu" if gated else self.config.activation, gated)
 
     def maps(self, block: str) -> BlockMaps:
         """What a block does to its stream, by its name, such as "decoder.blocks.1"."""

@@ -135,7 +135,7 @@ EMBEDDINGS = {
     "Llama": r"x = E[\mathrm{ids}]",
     "Gemma": r"x = \sqrt{C}\,E[\mathrm{ids}]",
     "Granite": r"x = 3\,E[\mathrm{ids}]",
-    "OPT": r"x = \mathrm{embed}(\mathrm{ids})",  # narrower rows, projected
+    "OPT": r"x = E[\mathrm{ids}]\,W_E + P",  # narrower rows
     "BERT": r"x = \mathrm{norm}(E[\mathrm{ids}] + P + S[\mathrm{segments}])",
     "DistilBERT": r"x = \mathrm{norm}(E[\mathrm{ids}] + P)",
     "RoBERTa": r"x = \mathrm{norm}(E[\mathrm{ids}] + P + S[\mathrm{segments}])",
@@ -178,18 +178,18 @@ FORMULAS = {
     },
     "Granite": {
         "attn.scores": r"0.2\,Q K^{\top}",
-        "resid_post": r"x + f(\mathrm{out})",  # times 0.5
+        "resid_post": r"x + 0.5\,\mathrm{out}",
         "logits": r"0.3333\,\hat{x}_{T-1}\,W_U",
     },
     "Gemma 2": {
         "attn.scores": r"0.378\,Q K^{\top}",  # 7^(−1/2)
         "attn.weights": r"A = \mathrm{softmax}(\mathrm{capped} + M)",
-        "resid_mid": r"x + f(\mathrm{out})",  # normed
-        "logits": r"\mathrm{head}(\hat{x}_{T-1})",  # capped
+        "attn.out_norm": r"\mathrm{out} = \mathrm{norm}_{1'}(\mathrm{out})",
+        "logits": r"30\,\tanh(\hat{x}_{T-1}\,E^{\top} / 30)",
     },
     "gpt-oss": {"attn.weights": r"A = \mathrm{softmax}(\mathrm{scores} + M\mid s_h)", "resid_mid": r"x + \mathrm{out}"},
     "GPT-J": {"resid_post": r"x + \sum \mathrm{out}", "attn.scores": r"Q K^{\top} / \sqrt{D}"},
-    "BERT": {"logits": r"\mathrm{head}(x_{T-1})", "resid_mid": "x"},
+    "BERT": {"logits": r"\mathrm{norm}_h(\mathrm{GELU}(x_{T-1}\,W_h))\,E^{\top}", "resid_mid": "x"},
 }
 
 

@@ -70,13 +70,14 @@ export class Candidates {
 
   /** @param {import("./generation.js").Candidate} candidate */
   row(candidate) {
-    const { now } = this.host, { token_id, label, logit, scaled, full, by_top_k, kept, probability } = candidate;
+    const { now } = this.host, { token_id, label, logit, scaled, full } = candidate;
+    const { allowed, by_top_k, kept, probability } = candidate;
     const chosen = token_id === now.chosen;
     const row = button("line candidate", "", () => {
       if (!chosen) this.host.branch(token_id);
     });
     row.value = String(token_id);
-    const marks = [by_top_k ? "✓" : "cut", now.greedy || !by_top_k ? "" : kept ? "✓" : "cut"];
+    const marks = [by_top_k ? "✓" : allowed ? "cut" : "barred", now.greedy || !by_top_k ? "" : kept ? "✓" : "cut"];
     const divided = scaled === null ? "" : formatNumber(scaled, 3), left = kept ? formatNumber(probability, 3) : "";
     fill(row, [label, formatNumber(logit), divided, formatNumber(full, 3), ...marks, left]);
     row.children[0].className = "token";
@@ -85,8 +86,10 @@ export class Candidates {
     row.children[6].classList.toggle("hatched", !kept);
     row.classList.toggle("cut", !kept);
     row.ariaPressed = String(chosen);
-    const fate = kept ? `${formatNumber(probability, 3)} after the cut` : "cut";
-    row.title = chosen ? "The token that comes next" : `Take ${label} instead; the text after it is then written again`;
+    const fate = kept ? `${formatNumber(probability, 3)} after the cut` : allowed ? "cut" : "barred";
+    const barred = allowed ? "" : "The model's files bar this token here. ";
+    const take = `${barred}Take ${label} instead; the text after it is then written again`;
+    row.title = chosen ? "The token that comes next" : take;
     row.ariaDescription = `logit ${formatNumber(logit)}, probability ${formatNumber(full, 3)}, ${fate}. ${row.title}`;
     return row;
   }
@@ -119,13 +122,15 @@ export class Candidates {
     const { now, head } = this.host, u = formatNumber(now.draw), label = `“${head.labels[now.read]}”`;
     const [from, to] = now.span.map((end) => formatNumber(end));
     this.undo.hidden = !now.forced;
-    if (now.fixed) setText(this.words, `This model always begins with ${label}, whatever its logits say.`);
+    if (now.fixed) setText(this.words, `This model always writes ${label} here, whatever its logits say.`);
     else if (now.forced) {
       const drawn = now.greedy ? "Greedy takes" : `u = ${u} draws`;
       const took = now.chosen === now.drawn ? "and you took it too" : `but you took ${label}`;
       setText(this.words, `${drawn} “${now.drawn_label}”, ${took}.`);
-    } else if (now.greedy) setText(this.words, `Greedy: ${label} has the largest logit.`);
-    else {
+    } else if (now.greedy) {
+      const among = now.candidates.some(({ allowed }) => !allowed) ? " of the tokens that are not barred here" : "";
+      setText(this.words, `Greedy: ${label} has the largest logit${among}.`);
+    } else {
       const { seed } = head.sampling;
       const reach = `${label} is drawn for u from ${from} to ${to}`;
       setText(this.words, `Seed ${seed} gives the random number u = ${u}. ${reach}.`);

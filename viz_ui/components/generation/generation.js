@@ -19,6 +19,7 @@ import { StepNumbers } from "./step_numbers.js";
  * @property {number} full the probability before anything is cut
  * @property {boolean} by_top_k
  * @property {boolean} kept
+ * @property {boolean} allowed whether the model's files let it be written here
  * @property {number} probability after the cut
  */
 
@@ -170,7 +171,7 @@ export class Generation extends Steps {
     const later = `Step ${step} reads one token, ${named(now.read - 1)}. Its query attends to the ${keys}`;
     const again = `Step ${step} reads all ${now.queries} tokens again: this model rotates longer texts by other angles`;
     const read = !step ? start : now.queries > 1 ? again : later;
-    const took = now.fixed ? "It always begins with" : now.forced ? "You took" : "Next comes";
+    const took = now.fixed ? "It always writes" : now.forced ? "You took" : "Next comes";
     return `${read}. ${took} ${named(now.read)}.`;
   }
 

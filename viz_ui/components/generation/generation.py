@@ -29,7 +29,10 @@ _component = component(
 
 @dataclass(frozen=True)
 class CandidatePicture:
-    """A token that might be next, at every stage; `scaled` is None in a greedy step, which scales nothing."""
+    """A token that might be next, at every stage; `scaled` is None in a greedy step, which scales nothing.
+
+    allowed: whether the model's files let it be written here, whatever its logit is.
+    """
 
     token_id: int
     label: str
@@ -38,6 +41,7 @@ class CandidatePicture:
     full: float
     by_top_k: bool
     kept: bool
+    allowed: bool
     probability: float
 
 
