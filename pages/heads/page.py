@@ -17,7 +17,7 @@ from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted
+from viz_ui.look.text import counted, number
 from viz_ui.look.thumbnails import pooling_words
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
@@ -172,7 +172,7 @@ def note(model: vm.Model, layer: int, head: int) -> str:
     measured, found = model.measured_heads, []
     for what, texts in MEASURED.items():
         shares = [
-            f"{measured[name][layer][head]:.2f} {words}"
+            f"{number(measured[name][layer][head], 2)} {words}"
             for name, words in texts.items()
             if name in measured and measured[name][layer][head] >= 0.3
         ]

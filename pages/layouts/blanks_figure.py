@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import GRID, PAGE, Theme, curves_layout
+from viz_ui.look.text import percent
 
 
 def guess_figure(
@@ -19,7 +20,7 @@ def guess_figure(
     figure, places = go.Figure(), np.arange(len(tokens))
     colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
     coloured = [
-        [f'<span style="color:{colour}">{value:.1%}</span>' for value in values]
+        [f'<span style="color:{colour}">{percent(value)}</span>' for value in values]
         for values, colour in zip(shares.values(), colours, strict=True)
     ]
     numbers = [" · ".join(pair) for pair in zip(*coloured, strict=True)]

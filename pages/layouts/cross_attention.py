@@ -15,7 +15,7 @@ from viz_ui.frame.address import choose, choose_pair, held
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.view import current_view
 from viz_ui.look.colours import sequential_lut
-from viz_ui.look.text import labels, plain, shown
+from viz_ui.look.text import labels, number, plain, shown
 from viz_ui.look.thumbnails import thumbnails
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix, pass_words
 
@@ -114,7 +114,9 @@ def _notes(model: vm.Model, layers: int) -> list[list[str]]:
     return [
         [
             ", ".join(
-                f"{field} {table[layer][head]:.2f}" for field, table in tables.items() if table[layer][head] >= 0.3
+                f"{field} {number(table[layer][head], 2)}"
+                for field, table in tables.items()
+                if table[layer][head] >= 0.3
             )
             for head in range(model.config.n_heads)
         ]

@@ -22,7 +22,7 @@ from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted, labels, number, plain, sentence, shown
+from viz_ui.look.text import counted, labels, number, percent, plain, sentence, shown
 from viz_ui.look.thumbnails import thumbnails
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix, pass_words
 
@@ -157,7 +157,7 @@ def _said(one: Example) -> str:
         return "writes " + "".join(shown(piece) for piece in trace.read.pieces[1:])
     shares = trace.logits.double().softmax(-1)
     likeliest = int(shares.argmax())
-    return f"next: {shown(one.model.token_bytes([likeliest])[0])} {shares[likeliest]:.0%}"
+    return f"next: {shown(one.model.token_bytes([likeliest])[0])} {percent(shares[likeliest], 2)}"
 
 
 def draw_opened(one: Example, site: str, row) -> None:

@@ -14,6 +14,7 @@ from viz_ui.frame.view import View, choose_picked_cell, current_view
 from viz_ui.look.formulas import coloured_formulas
 from viz_ui.look.text import labels, number
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
+from viz_ui.parts.written_arithmetic import n
 
 
 def has_distance_bias(view: View) -> bool:
@@ -86,8 +87,8 @@ def _formula(trace: vm.Trace, layer: int, head: int, bias: DistanceBias) -> str:
     return (
         rf"{formula}. In this model $b_{{ij}}$ grows by a slope $m_h$ from each key to the next. This is called ALiBi. "
         r"Softmax ignores what is the same in a whole row, so the bias acts like $-m_h\,(i - j)$. Slopes are fixed, "
-        f"not learned. Head {head} has $m_h = {slope:.4g}$: each further token between query and key divides the "
-        f"weight by $e^{{m_h}} = {math.exp(slope):.4g}$."
+        f"not learned. Head {head} has $m_h = {n(slope)}$: each further token between query and key divides the "
+        f"weight by $e^{{m_h}} = {n(math.exp(slope))}$."
     )
 
 

@@ -174,7 +174,7 @@ def past_the_end(model: vm.Model) -> str:
         except vm.VizError as error:
             words.append(f"Learned: {plain(str(error))}")
     row = sinusoidal_table(config.context_length + 1, config.d_model)[-1]
-    numbers = ", ".join(f"{value:.3f}" for value in row[:4].tolist()).replace("-", "−")
+    numbers = ", ".join(number(value) for value in row[:4].tolist())
     words.append(f"Sinusoidal: the formula goes on, and row {config.context_length} begins with {numbers} …")
     words.append(
         "RoPE: every position has angles, but a model is not trained on distances beyond its trained length (see "

@@ -1,11 +1,14 @@
 """How many weights take each level of a quantization, below how they were spread before."""
 
+from itertools import pairwise
+
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT, Theme
+from viz_ui.look.text import number
 
 
 def levels_figure(
@@ -40,8 +43,8 @@ def levels_figure(
         y=before,
         width=np.diff(edges),
         marker={"color": grey, "line_width": 0},
-        customdata=np.stack((edges[:-1], edges[1:]), axis=1),
-        hovertemplate="%{customdata[0]:.3f} to %{customdata[1]:.3f}: %{y:,} weights<extra></extra>",
+        customdata=[[number(edge, 3) for edge in pair] for pair in pairwise(edges)],
+        hovertemplate="%{customdata[0]} to %{customdata[1]}: %{y:,} weights<extra></extra>",
         row=1,
         col=1,
     )
@@ -51,8 +54,8 @@ def levels_figure(
         y=after,
         width=0.022 if few else 2 / len(levels),
         marker={"color": [chosen if n == marked else grey for n in range(len(levels))], "line_width": 0},
-        customdata=first_code + np.arange(len(levels)),
-        hovertemplate="code %{customdata}, level %{x:.4f}: %{y:,} weights<extra></extra>",
+        customdata=[[first_code + n, number(level)] for n, level in enumerate(levels)],
+        hovertemplate="code %{customdata[0]}, level %{customdata[1]}: %{y:,} weights<extra></extra>",
         row=2,
         col=1,
     )

@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT, Theme
-from viz_ui.look.text import counted
+from viz_ui.look.text import counted, number
 
 
 def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, height: int = 230) -> go.Figure:
@@ -21,7 +21,8 @@ def outliers_figure(largest: np.ndarray, threshold: float, *, theme: Theme, heig
             name=f"{name}: {counted(chosen.sum(), 'column')}",
             mode="markers",
             marker={"color": colour, "size": size, "symbol": "circle" if name == "int8" else "diamond"},
-            hovertemplate="input %{x}: %{y:.4f}<extra></extra>",
+            customdata=[number(value) for value in largest[chosen]],
+            hovertemplate="input %{x}: %{customdata}<extra></extra>",
         )
     figure.add_hline(y=threshold, line={"color": TEXT[theme], "width": 1, "dash": "dash"})
     figure.update_xaxes(title="input column", range=[-1, len(largest)], showgrid=False, zeroline=False)

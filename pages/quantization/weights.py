@@ -15,7 +15,7 @@ from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose_pair, chosen_value, half_of_pair, held, hold, linked
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.view import View, choose_head
-from viz_ui.look.text import number, plain
+from viz_ui.look.text import number, percent, plain
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix
 from viz_ui.parts.written_arithmetic import n
 
@@ -215,7 +215,7 @@ def draw_table(quantized: Quantized, largest: dict[str, Tensor]) -> None:
         table["outliers"] = [int((largest[name] >= quantized.choice.threshold).sum()) for name in table["matrix"]]
     st.markdown(
         f"**Every matrix.** Over all matrices together, the relative error ‖Ŵ − W‖ / ‖W‖ is "
-        f"**{quantized.relative_error:.3%}**."
+        f"**{percent(quantized.relative_error, 4)}**."
     )
     st.dataframe(
         table,

@@ -10,7 +10,7 @@ from viz_model.transformer import TransformerConfig
 from viz_ui.frame.address import linked
 from viz_ui.look.glossary import explained
 from viz_ui.look.growth_figure import growth_figure
-from viz_ui.look.text import number, size_words
+from viz_ui.look.text import number, percent, size_words
 
 POWERS = [2**n for n in range(18)]
 BYTES = {"float32": 4, "float16": 2}
@@ -233,7 +233,7 @@ def encoder_words(preset: Preset, config: TransformerConfig, batch: int) -> str:
 
 def table(title: str, parts: dict[str, int]) -> str:
     total = sum(parts.values())
-    rows = [f"| {name} | {amount(value)} | {value / total:.1%} |" for name, value in parts.items()]
+    rows = [f"| {name} | {amount(value)} | {percent(value / total)} |" for name, value in parts.items()]
     return "\n".join([f"| {title} | number | share |", "|--|--:|--:|", *rows, f"| **total** | **{amount(total)}** | |"])
 
 

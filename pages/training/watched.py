@@ -16,7 +16,7 @@ from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, held
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.jobs import draw_bar
 from viz_ui.look.colours import sequential_lut
-from viz_ui.look.text import labels, plain
+from viz_ui.look.text import labels, number, plain
 from viz_ui.look.thumbnails import thumbnails
 
 POLL_SECONDS = 0.8
@@ -145,7 +145,8 @@ def _draw_head(training: LiveTraining, shot: Snapshot, layer: int, head: int) ->
 
 
 def _note(shot: Snapshot, layer: int, head: int) -> str:
-    return f"previous token {shot.previous[layer, head]:.2f}, induction {shot.induction[layer, head]:.2f}"
+    previous, induction = (number(of[layer, head], 2) for of in (shot.previous, shot.induction))
+    return f"previous token {previous}, induction {induction}"
 
 
 def _causal(shot: Snapshot) -> np.ndarray:

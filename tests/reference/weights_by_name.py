@@ -152,6 +152,56 @@ EXPERTS = {"W_r": "mlp.gate", "experts": "mlp.experts"}
 NAMES = {
     "gpt2": gpt2(),
     "gpt_bigcode": gpt2(),
+    "gpt_neo": Names(
+        {"self": "transformer.h.{}"},
+        {r"\mathrm{norm}_1": "ln_1", "W_{Q}": "attn.attention.q_proj", "W_{K}": "attn.attention.k_proj",
+         "W_{V}": "attn.attention.v_proj", "W_O": "attn.attention.out_proj", r"\mathrm{norm}_2": "ln_2",
+         "W_1": "mlp.c_fc", "W_2": "mlp.c_proj"},
+        {"E": "transformer.wte", "P": "transformer.wpe", r"\mathrm{norm}": "transformer.ln_f", "W_U": "lm_head"},
+    ),
+    "falcon": Names(
+        {"self": "transformer.h.{}"},
+        {r"\mathrm{norm}_1": "input_layernorm|ln_attn", r"\mathrm{norm}_2": "post_attention_layernorm|ln_mlp",
+         "QKV": "self_attention.query_key_value", "W_O": "self_attention.dense", "W_1": "mlp.dense_h_to_4h",
+         "W_2": "mlp.dense_4h_to_h"},
+        {"E": "transformer.word_embeddings", r"\mathrm{norm}": "transformer.ln_f", "W_U": "lm_head"},
+        fused="by group",
+    ),
+    "bloom": Names(
+        {"self": "transformer.h.{}"},
+        {**TWO_NORMS, "QKV": "self_attention.query_key_value", "W_O": "self_attention.dense",
+         "W_1": "mlp.dense_h_to_4h", "W_2": "mlp.dense_4h_to_h"},
+        {"E": "transformer.word_embeddings", "embedding norm": "transformer.word_embeddings_layernorm",
+         r"\mathrm{norm}": "transformer.ln_f", "W_U": "lm_head"},
+        fused="by group",
+    ),
+    "mpt": Names(
+        {"self": "transformer.blocks.{}"},
+        {r"\mathrm{norm}_1": "norm_1", "QKV": "attn.Wqkv", "W_O": "attn.out_proj", r"\mathrm{norm}_2": "norm_2",
+         "W_1": "ffn.up_proj", "W_2": "ffn.down_proj"},
+        {"E": "transformer.wte", r"\mathrm{norm}": "transformer.norm_f", "W_U": "lm_head"},
+        fused="in order",
+    ),
+    "albert": Names(
+        {"self": "albert.encoder.albert_layer_groups.{}.albert_layers.0"},
+        {"W_{Q}": "attention.query", "W_{K}": "attention.key", "W_{V}": "attention.value", "W_O": "attention.dense",
+         r"\mathrm{norm}_1": "attention.LayerNorm", "W_1": "ffn", "W_2": "ffn_output",
+         r"\mathrm{norm}_2": "full_layer_layer_norm"},
+        {"E": "albert.embeddings.word_embeddings", "P": "albert.embeddings.position_embeddings",
+         "S": "albert.embeddings.token_type_embeddings", r"\mathrm{norm}": "albert.embeddings.LayerNorm",
+         "W_E": "albert.encoder.embedding_hidden_mapping_in", r"\mathrm{norm}_h": "predictions.LayerNorm",
+         "W_h": "predictions.dense", "W_U": "predictions.decoder"},
+    ),
+    "mpnet": Names(
+        {"self": "mpnet.encoder.layer.{}"},
+        {"W_{Q}": "attention.attn.q", "W_{K}": "attention.attn.k", "W_{V}": "attention.attn.v",
+         "W_O": "attention.attn.o", r"\mathrm{norm}_1": "attention.LayerNorm", "W_1": "intermediate.dense",
+         "W_2": "output.dense", r"\mathrm{norm}_2": "output.LayerNorm"},
+        {"E": "mpnet.embeddings.word_embeddings", "P": "mpnet.embeddings.position_embeddings",
+         "B": "mpnet.encoder.relative_attention_bias", r"\mathrm{norm}": "mpnet.embeddings.LayerNorm",
+         r"\mathrm{norm}_h": "lm_head.layer_norm", "W_h": "lm_head.dense", "W_U": "lm_head.decoder"},
+        offset=2,
+    ),
     "gptj": Names(
         {"self": "transformer.h.{}"},
         {r"\mathrm{norm}_1": "ln_1", "W_{Q}": "attn.q_proj", "W_{K}": "attn.k_proj", "W_{V}": "attn.v_proj",
@@ -298,14 +348,16 @@ class Weights:
 
     def module(self, symbol: str) -> nn.Module | None:
         inside = self.names.block | (self.names.cross if self.part == "cross" else {})
-        path = self.names.ends.get(symbol, "")
+        paths = [self.names.ends.get(symbol, "")]
         if symbol in inside:
-            last = 2 if self.stack == "decoder" else 1
-            path = f"{self.names.stacks[self.stack].format(self.layer)}.{inside[symbol].format(last=last)}"
-        try:
-            return self.model.get_submodule(path.format(stack=self.stack, layer=self.layer)) if path else None
-        except AttributeError:
-            return None
+            last, block = 2 if self.stack == "decoder" else 1, self.names.stacks[self.stack].format(self.layer)
+            paths = [f"{block}.{path.format(last=last)}" for path in inside[symbol].split("|")]
+        for path in filter(None, paths):
+            try:
+                return self.model.get_submodule(path.format(stack=self.stack, layer=self.layer))
+            except AttributeError:
+                continue
+        return None
 
     def matrix_of(self, symbol: str) -> Matrix | None:
         module = self.module(symbol)
@@ -334,6 +386,9 @@ class Weights:
             if self.names.fused == "by head":  # query, key and value of each head side by side
                 places = {letter: (np.arange(h)[:, None] * 3 * d + at * d + np.arange(d)).ravel()
                           for at, letter in enumerate("QKV")}  # fmt: skip
+            if self.names.fused == "by group":  # of each group its queries, a key and a value
+                each = np.arange(whole.weight.shape[1]).reshape(g, h // g + 2, d)
+                places = {"Q": each[:, :-2].ravel(), "K": each[:, -2].ravel(), "V": each[:, -1].ravel()}
             own |= {f"W_{{{letter}}}": columns(whole, place) for letter, place in places.items()}
         if (whole := self.matrix_of("W_gW_1")) is not None:
             half = whole.weight.shape[1] // 2
@@ -425,9 +480,18 @@ class Weights:
         return numbers(found), float(factor)
 
     def bias(self, queries: int, keys: int) -> dict[str, np.ndarray]:
-        """T5's table of distances (Raffel et al. 2020, §2.1): half of the buckets exact, the others logarithmic."""
+        """T5's table of distances (Raffel et al. 2020, §2.1): half of the buckets exact, the others logarithmic; or
+        the slopes of Press et al. 2022, §3: for H heads, a power of 2, 2^(−8/H), 2^(−16/H) …; for others of the power
+        below, then every other one of the power above."""
+        if self.module("B") is None:
+            below = 2 ** int(math.log2(self.heads))
+            slopes = [2 ** (-8 * n / below) for n in range(1, below + 1)]
+            slopes += [2 ** (-4 * n / below) for n in range(1, 2 * below + 1, 2)]
+            before = self.width**-0.5 if self.config.model_type == "falcon" else 1.0  # it divides the sum
+            return {"m_h": before * np.array(slopes[: self.heads])[:, None, None], "S": float(keys)}
         table, config = numbers(self.module("B").weight), self.config
-        both, count, far = self.part == "encoder", len(table), config.relative_attention_max_distance
+        both, count = self.part in ("encoder", "self"), len(table)
+        far = getattr(config, "relative_attention_max_distance", 128)
         there = np.zeros((queries, keys), dtype=int)
         for i, j in np.ndindex(queries, keys):
             distance, buckets, first = j - i, count, 0

@@ -69,7 +69,9 @@ def install(
     rotation = _rotation(found, call, thetas, until)
     made = {letter: _made(events, found[letter], read if letter == "q" else source) for letter in "qkv"}
     kinds = {letter: _kind(maps) for letter, maps in made.items()}
-    kinds |= {letter: how for letter, how in _made_otherwise(events, found, call, read).items() if kinds[letter] == OTHER}
+    kinds |= {
+        letter: how for letter, how in _made_otherwise(events, found, call, read).items() if kinds[letter] == OTHER
+    }
     turned = any(one is not None and one.turned for one in found.values()) or LATE_TURNS & set(kinds.values())
     equation = replace(
         call.equation,

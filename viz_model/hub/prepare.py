@@ -248,8 +248,27 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
         **_facts_of_block(host, found[-1]),
         **find_projections.facts(host),
         **_facts_of_positions(host.config, positions, calls[0][1].bias),
-        **_facts_of_embedding(host, inputs, events, before, positions, found[0].sites["resid_pre"].tensor),
+        **_facts_of_embeddings(host, inputs, events, calls, found),
     }
+
+
+def _facts_of_embeddings(host: HubTransformer, inputs, events: list[Event], calls, found: list[BlockSites]) -> dict:
+    """What both stacks begin with; not known where they differ (the small Blenderbot)."""
+
+    def facts(ids: Tensor, events: list[Event], upto: int, block: BlockSites) -> dict:
+        before = [event for event in events[:upto] if event.kind == "out"]
+        positions = [event for event in before if _is_position_table(event)]
+        return _facts_of_embedding(host, ids, events, before, positions, block.sites["resid_pre"].tensor)
+
+    if not host.is_pair:
+        return facts(inputs["ids"], events, calls[0][0], found[0])
+    layers = host.config.n_encoder_layers
+    end = events.index(found[layers - 1].sites["resid_post"])
+    of_decoder = facts(inputs["ids"], events[end:], calls[layers][0] - end, found[layers])
+    of_encoder = facts(inputs["source"], events, calls[0][0], found[0])
+    factors = [one.pop("embedding_factor") for one in (of_encoder, of_decoder)]
+    known = of_encoder == of_decoder and None not in factors and abs(factors[0] - factors[1]) < 1e-3
+    return of_encoder | {"embedding_factor": factors[0] if known else None}
 
 
 def _facts_of_block(host: HubTransformer, found: BlockSites) -> dict:
@@ -289,7 +308,12 @@ def _facts_of_positions(config: HubConfig, tables: list[Event], bias: Tensor | N
 
 
 def _facts_of_embedding(
-    host: HubTransformer, inputs, events: list[Event], before: list[Event], positions: list[Event], entering: Tensor
+    host: HubTransformer,
+    ids: Tensor,
+    events: list[Event],
+    before: list[Event],
+    positions: list[Event],
+    entering: Tensor,
 ) -> dict:
     """What the stream begins with; and the sites of what is added up there, where each can be told apart.
 
@@ -305,7 +329,7 @@ def _facts_of_embedding(
         entering = _read_by(events, norm)
     host.embedding_maps = () if norm is None else (Norm(norm.module),)
     host.embedding_maps += () if matrix is None else (Product(matrix.module),)
-    rows = looked_up = tokens.weight[inputs["source" if host.is_pair else "ids"]]  # (1,T,C)
+    rows = looked_up = tokens.weight[ids]  # (1,T,C)
     of_rows = first_event(before, lambda event: event.is_product and torch.equal(_read_by(events, event), looked_up))
     if rows.shape[-1] != entering.shape[-1] and of_rows is not None:  # of the rows of tokens alone (OPT)
         rows = of_rows.tensor

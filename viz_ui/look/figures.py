@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import MASKED, Law, colour_places, diverging_lut, sequential_lut, value_at
+from viz_ui.look.text import number
 
 Scale = Literal["sequential", "diverging"]
 Theme = Literal["light", "dark"]
@@ -122,7 +123,8 @@ def query_lines_figure(
             mode="lines+markers" if len(labels) <= 64 else "lines",
             line={"color": colour, "width": 2, "dash": "dash" if n % 2 else "solid"},
             marker={"size": 7, "symbol": "circle-open" if n % 2 else "circle"},
-            hovertemplate="%{y:.4f}",
+            customdata=[number(value) for value in numbers],
+            hovertemplate="%{customdata}",
         )
     figure.update_layout(
         xaxis=_axis("query", labels, 560) | {"tickangle": -90, "range": [-0.5, len(labels) - 0.5]},

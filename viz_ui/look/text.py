@@ -87,6 +87,11 @@ def number(value: float, significant: int = 4) -> str:
     return f"{sign}{mantissa}×10{str(power).translate(_SUPERSCRIPT)}"
 
 
+def percent(share: float, significant: int = 3) -> str:
+    """A measured share of 1, in hundredths by the rule of `number`: 12.3%, 0.0412%; 100% where it is all."""
+    return "100%" if share == 1 else f"{number(100 * share, significant)}%"
+
+
 def _rounded(size: float, significant: int) -> Decimal:
     """To so many digits, halves away from 0 as in a browser; a format of Python's would send them to the even digit."""
     return Context(prec=significant, rounding=ROUND_HALF_UP).create_decimal(Decimal(size))

@@ -113,7 +113,7 @@ def draw_products(cell: CellArithmetic) -> None:
     )
     formats = {name: st.column_config.NumberColumn(format="%.6f") for name in table.columns[1:]}
     st.dataframe(table, hide_index=True, column_config=formats, height=280, key="products")
-    st.text(f"Sum of the {len(cell.products)} products: {cell.products.sum():.6f}")
+    st.text(f"Sum of the {len(cell.products)} products: {number(cell.products.sum(), 7)}")
 
 
 def n(value: float, digits: int = 4) -> str:
