@@ -16,6 +16,7 @@ ALLOWED = {
     "pages/shape_reference/symbols.py": ("rotation.scale",),
     "viz_ui/frame/loaded_models.py": ("offer.package.size / 1e6",),
     "viz_ui/frame/forms.py": ("value",),  # an address
+    "viz_ui/look/figures.py": ("value_at(place, low, high, law)",),  # ticks of a colour bar
     "viz_ui/look/growth_figure.py": ("crossing",),
     "viz_ui/look/text.py": ("rounded", "mantissa"),  # the rule itself
 }
