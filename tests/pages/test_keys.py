@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from pages.heads import grid
 from pages.masks import sides
 from pages.masks.sides import Side
 from pages.quantization import choice, savings
-from tests.support.pages import Noted, view_of
+from pages.shapes import opened_tensor
+from tests.support.pages import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_model.masking.choice import MaskChoice
 from viz_model.quantization.twin import INT8, NF4, Choice
+from viz_ui.frame import view as view_module
 
 SOURCE, TARGET = (5, 9, 11, 9, 4), (3, 7, 2)
 
@@ -100,3 +103,68 @@ def test_what_does_not_apply_leaves_choices_equal():
     assert choice.current_choice(here, NF4, "all", 5.0) == Choice(NF4)
     assert choice.current_choice(here, "LLM.int8", "all", 5.0) == Choice("LLM.int8", threshold=5.0)
     assert choice.current_choice(here, NF4, "one layer", 6.0) == Choice(NF4, "one layer", layer=2, stack="encoder")
+
+
+def keyed(monkeypatch, module, function, call, *, place):
+    """What `function` of a module was given as its key by each of these calls."""
+    keys = []
+    monkeypatch.setattr(module, function, lambda *given, **_: keys.append(place(given)) or view().trace)
+    call()
+    return keys
+
+
+def test_a_pass_is_kept_under_its_model_prompt_mask_part_and_target(monkeypatch):
+    monkeypatch.setattr(view_module, "load_model", lambda _: pair())
+    asked = [("m", SOURCE, "causal", "decoder", TARGET), ("other", SOURCE, "causal", "decoder", TARGET),
+             ("m", SOURCE[1:], "causal", "decoder", TARGET), ("m", SOURCE, "bidirectional", "decoder", TARGET),
+             ("m", SOURCE, "causal", "encoder", TARGET), ("m", SOURCE, "causal", "decoder", TARGET[1:])]  # fmt: skip
+    keys = keyed(
+        monkeypatch, view_module, "kept_pass", lambda: [view_module.traced(*one) for one in asked],
+        place=lambda given: given[1],
+    )  # fmt: skip
+    assert len(set(keys)) == len(asked)
+    own = [("m", SOURCE, "causal", "decoder", TARGET), ("m", SOURCE, "bidirectional", "cross", TARGET)]
+    masks = keyed(monkeypatch, view_module, "kept_pass", lambda: [view_module.traced(*one) for one in own],
+                  place=lambda given: given[1][3])  # fmt: skip
+    assert masks == [None, None]  # each part's own mask: one pass, seen through either
+
+
+def test_an_opened_tensor_is_of_its_pass_and_its_node(monkeypatch):
+    node = SimpleNamespace(name="one", local="one", shape=(1, 2), axes=("T", "C"))
+    here = view()
+    others = [{}, {"name": "other"}, {"prompt": SOURCE[::-1]}, {"target": (3, 7, 4)}, {"mask": "bidirectional"}]
+    keys = []
+
+    def note(_, __, *key):
+        keys.append(key)
+        return SimpleNamespace(heads=1)
+
+    monkeypatch.setattr(opened_tensor, "_node_values", note)
+    for changes in others:
+        opened_tensor.opened_tensor(view(**changes), node)
+    opened_tensor.opened_tensor(here, SimpleNamespace(**vars(node) | {"name": "another"}))
+    assert len(set(keys)) == len(others) + 1
+
+
+def test_tensors_of_a_pass_are_of_its_texts_part_and_layer(monkeypatch):
+    page, keys = page_module("shape_reference"), []
+    page.kept_pass = lambda kind, of, *_, **__: keys.append(of)
+    for changes in (
+        {},
+        {"name": "other"},
+        {"prompt": SOURCE[::-1]},
+        {"target": (3, 7, 4)},
+        {"part": "cross"},
+        {"layer": 0},
+    ):
+        page.rows_of(view(**changes))
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_head_of_a_tensor_is_the_key_value_head_where_its_axis_is_g(monkeypatch):
+    monkeypatch.setattr(opened_tensor, "_node_values", lambda *_: SimpleNamespace(heads=4))
+    for axis, head in (("H", 2), ("G", 1)):  # heads 2 and 3 read key/value head 1
+        node = SimpleNamespace(name=axis, local=axis, shape=(1, 4, 3, 6), axes=("B", axis, "T", "D"))
+        opened = opened_tensor.opened_tensor(view(), node)
+        assert opened.head == head
+        assert opened.head_words == ("head 2" if axis == "H" else "key/value head 1")

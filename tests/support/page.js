@@ -267,7 +267,9 @@ function penOf() {
   const pen = { calls, measureText: (text) => ({ width: 7 * text.length }), createPattern: () => ({}) };
   return new Proxy(pen, {
     get: (target, name) => target[name] ?? ((...given) => {
-      calls.push([name, ...given]);
+      const call = [name, ...given];
+      if (name === "drawImage") call.sheet = given[0].pen?.calls.findLast(([put]) => put === "putImageData")?.[1];
+      calls.push(call);
     }),
     set: (_, name, value) => calls.push([name, value]),
   });
@@ -412,9 +414,11 @@ export const callsOn = (canvas) => canvas.pen.calls;
  * @returns {(number | null)[][]}
  */
 export function stepsOn(canvas) {
-  const [, picture] = canvas.pen.calls.findLast(([name]) => name === "drawImage");
-  const [, { data, width, height }] = picture.pen.calls.findLast(([name]) => name === "putImageData");
+  const { data, width, height } = canvas.pen.calls.findLast(([name]) => name === "drawImage").sheet;
   const step = (pixel) => (data[4 * pixel + 3] ? data[4 * pixel] : null);
   return Array.from({ length: height }, (_, row) =>
     Array.from({ length: width }, (_, column) => step(row * width + column)));
 }
+
+/** @type {any} the document that all scripts see */
+export const html = globalThis.document;

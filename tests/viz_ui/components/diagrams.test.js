@@ -138,3 +138,17 @@ test("an arrow key goes to the nearest button ahead, rather straight on than asi
     [right, below, left, undefined, undefined]);
   assert.equal(ahead("ArrowRight", { ctrlKey: true }), undefined);
 });
+
+test("the decoder is the mirror image of the encoder, and the stream behind a block stands beside its last half",
+  () => {
+  const header = { layouts: [{ title: "both", model: "two", words: "",
+    stacks: [stack("encoder", [half("encoder attn"), half("encoder ffn")]),
+    stack("decoder", [half("decoder attn"), half("decoder ffn")])] }], chosen: "", pictures: [] };
+  const one = mounted(layouts, "layouts", packed(header, colours.sequential));
+  const at = (/** @type {string} */ name) => box(one, name).getBoundingClientRect();
+  const wide = at("encoder in").width, right = at("decoder in").left + wide;
+  assert.equal(at("encoder attn").left - at("encoder in").left, right - at("decoder attn").right);
+  assert.ok(at("encoder attn").left - at("encoder in").left > 40); // its stream runs left of it
+  assert.equal(at("encoder end").top, at("encoder ffn").top);
+  assert.ok(at("encoder ffn").width < at("encoder attn").width);
+});

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { colours, happens, mounted, packed } from "../../support/page.js";
+import { colours, happens, mounted, packed, stepsOn } from "../../support/page.js";
 
 /** @typedef {import("../../support/page.js").Mounted} Mounted */
 
@@ -238,4 +238,67 @@ test("a reader who rests is told to Python, with −1 for the last step", async 
   happens(one.root, "keydown", { key: "End" });
   await new Promise((go) => setTimeout(go, 300));
   assert.deepEqual(one.told, [["step", [1, 1]], ["step", [-1, 2]]]);
+});
+
+test("playing begins anew at the end, goes a step at a time at its speed, and stops at the last", (context) => {
+  context.mock.timers.enable({ apis: ["setInterval", "setTimeout"] });
+  const one = drawn({ step: 2 }), place = () => one.root.querySelector(".place").textContent;
+  const play = one.root.querySelector(".player").querySelectorAll("button")[2];
+  happens(play, "click");
+  assert.deepEqual([place(), play.ariaLabel], ["step 0 of 2", "Pause"]);
+  context.mock.timers.tick(999);
+  assert.equal(place(), "step 0 of 2");
+  context.mock.timers.tick(1);
+  assert.equal(place(), "step 1 of 2");
+  context.mock.timers.tick(400);
+  assert.deepEqual(one.told, [["step", [0, 1]]]); // where it begins; who passes through does not rest
+  const speed = one.root.querySelector("select");
+  speed.value = "2×";
+  happens(speed, "change");
+  context.mock.timers.tick(500);
+  assert.deepEqual([place(), play.ariaLabel], ["step 2 of 2", "Play"]);
+  context.mock.timers.tick(300);
+  assert.deepEqual(one.told, [["step", [0, 1]], ["step", [-1, 2]]]);
+});
+
+test("names stand under the columns that were read, beside the newest; those of the prompt look like it", () => {
+  const { root } = drawn({ step: 1 }), names = root.querySelectorAll(".labels .name");
+  assert.deepEqual(names.slice(0, 4).map((node) => node.hidden), [false, false, true, true]);
+  assert.deepEqual(names.slice(0, 4).map((node) => node.classList.contains("of-prompt")), [true, true, false, false]);
+  assert.deepEqual(names.slice(4).map((node) => node.textContent), ["2 c"]);
+  assert.equal(drawn({ step: 2 }).root.querySelector(".generated").style.left, `${2 * 22 + 1}px`);
+  assert.equal(parseFloat(drawn({ step: 2 }).root.querySelector(".earlier").style.height), 3 * 22);
+});
+
+test("cells of the cache and of the weights have their step of their own scale", () => {
+  const { root } = drawn({ ends: [40, 80], step: 2 });
+  const step = (/** @type {number} */ value, /** @type {number} */ end) => Math.floor(((value + end) / (2 * end)) * 255
+    + 0.5);
+  const rowsOf = (/** @type {number[]} */ values, /** @type {number} */ end) =>
+    [values.slice(0, 4), values.slice(4)].map((row) => row.map((value) => step(value, end)));
+  assert.deepEqual(stepsOn(root.querySelector(".of-K").querySelector("canvas")), rowsOf(KEYS, 40));
+  assert.deepEqual(stepsOn(root.querySelector(".of-V").querySelector("canvas")), rowsOf(VALUES, 80));
+  assert.deepEqual(stepsOn(root.querySelector(".square").querySelector("canvas")),
+    [[255, null, null, null], [64, 191, null, null], [32, 64, 159, null], [128, 64, 32, 32]]);
+  assert.match(root.querySelector(".strips").querySelector(".legend").textContent, /^K−4040V−80802 rows each \(D\)/);
+});
+
+test("while tokens come there is room for all that were asked for", () => {
+  const { root } = drawn({ running: true, asked: 5 });
+  assert.equal(root.querySelector(".strips").querySelector(".stage").style.width, `${6 * 22 + 2}px`);
+  assert.equal(root.querySelector(".place").textContent, "3 of 5 tokens");
+});
+
+test("what is cut is greyed and hatched, what is kept is not", () => {
+  const candidates = drawn().root.querySelectorAll(".candidate");
+  assert.deepEqual(candidates.map((node) => node.classList.contains("cut")), [false, false, true, true]);
+  assert.deepEqual(candidates.map((node) => node.children[6].classList.contains("hatched")), [false, false, true,
+    true]);
+});
+
+test("of a source, the frame of what is new is there in the first step alone", () => {
+  const six = [1, 2, 3, 4, 5, 6], rows = Array(12).fill(0.25);
+  const hidden = [0, 1].map((step) => drawn({ of_source: true, source: ["0 p", "1 q", "2 r"], step }, [six, six, rows])
+    .root.querySelector(".strips").querySelector(".fresh").hidden);
+  assert.deepEqual(hidden, [false, true]);
 });

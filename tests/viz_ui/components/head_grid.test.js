@@ -90,3 +90,12 @@ test("each head's picture stands in its place, and what is masked is not drawn",
   assert.deepEqual(painted(drawn({ maskForEach: true }, apart)).slice(2), [[13, 14, 17, 18, 21, 22],
     [15, 16, null, 20, 23, 24]]);
 });
+
+test("what is chosen is said and marked at once, also before Python has heard of it", () => {
+  const one = drawn();
+  happens(buttons(one)[1], "click");
+  assert.equal(caption(one), "Chosen: layer 0, head 1 · reads the token before");
+  const marked = (/** @type {string} */ kind) => one.root.querySelectorAll(kind)
+    .map((node) => node.classList.contains("chosen"));
+  assert.deepEqual([marked(".layer-name"), marked(".head-name")], [[true, false], [false, true, false]]);
+});

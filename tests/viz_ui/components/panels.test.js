@@ -305,3 +305,82 @@ test("a marked feature is framed where a panel has it", () => {
   });
   assert.deepEqual(framed, ["0", "1", null]);
 });
+
+test("zeros are dotted, and numbers are black on light cells and white on dark ones", () => {
+  const calls = callsOn(panel("raw").querySelector("canvas")), from = calls.findLastIndex(([name]) =>
+    name === "clearRect");
+  const now = calls.slice(from);
+  assert.equal(now.filter(([name]) => name === "fillRect").length, 1); // the one zero
+  const colours = now.filter(([name]) => name === "fillStyle" || name === "fillText").map(([, given]) => given);
+  assert.equal(colours[colours.indexOf("−8.00") - 1], "#fff"); // (0, 0, 1) is dark, and so is (255, 0, 1)
+  assert.equal(page.root.dataset.theme, "light");
+});
+
+test("a tooltip keeps within the window", () => {
+  const box = page.root.querySelector("[role=tooltip]"), canvas = panel("raw").querySelector("canvas");
+  const at = (/** @type {number} */ clientX) => {
+    Object.assign(canvas.style, { left: `${clientX - 5}px` });
+    happens(canvas, "pointermove", { clientX, clientY: parseFloat(canvas.style.top) + 5 });
+    return parseFloat(box.style.left);
+  };
+  const before = canvas.style.left;
+  assert.deepEqual([at(100) > 100, at(1270) < 1270], [true, true]);
+  canvas.style.left = before;
+});
+
+test("another pinned token takes the place of the first, and lines of one token are plainer", () => {
+  const one = drawn(), lines = one.root.querySelector("[data-panel=lines]"), rows =
+    lines.querySelectorAll(".query-side .row");
+  happens(rows[1], "click");
+  happens(rows[2], "click");
+  happens(rows[2].parentNode, "pointerleave");
+  assert.equal(lines.querySelector(".caption").textContent, "query 2 c, pinned: Escape shows all");
+  const alphas = (/** @type {Mounted} */ { root }) => {
+    const calls = callsOn(root.querySelector("[data-panel=lines]").querySelector("canvas"));
+    return calls.slice(calls.findLastIndex(([name]) => name === "clearRect"))
+      .filter(([name]) => name === "globalAlpha").map(([, alpha]) => alpha);
+  };
+  assert.ok(alphas(one).includes(Math.sqrt(0.5))); // 0.5 of query 2
+  assert.ok(alphas(drawn()).includes(0.5));
+  assert.equal(rows[1].querySelector(".token").title, "query 1 b");
+});
+
+test("keys of a list of tokens go by one or ten, and a bar that is pointed at is a key of the query", () => {
+  const one = drawn(), list = one.root.querySelector("[data-panel=bars]").querySelector("[role=listbox]");
+  happens(list, "keydown", { key: "Home" });
+  happens(list, "keydown", { key: "PageDown" });
+  const frame = (/** @type {string} */ axis) =>
+    one.root.querySelector("[data-panel=weights]").querySelector(`.frame.hovered.${axis}`).dataset.index;
+  assert.deepEqual([frame("row"), frame("column")], ["2", "2"]);
+  happens(list, "keydown", { key: "ArrowUp" });
+  assert.deepEqual([frame("row"), frame("column")], ["2", "1"]);
+  happens(list, "keydown", { key: "Enter" });
+  assert.deepEqual(one.told, [["pick", { panel: "bars", row: 2, column: 1, query: 2, key: 1 }]]);
+});
+
+test("frames and labels stand where their row is, in cells that are wider than high too", () => {
+  const { root } = drawn({ matrix_width: 200, feature_width: 30 }), stage = root.querySelector("[data-panel=q]");
+  const { cellHeight, cellWidth } = stage.querySelector("canvas").dataset;
+  assert.notEqual(cellHeight, cellWidth);
+  const top = parseFloat(stage.querySelector("canvas").style.top), frame = stage.querySelector(".frame.selected.row");
+  assert.equal(parseFloat(frame.style.top), top + 2 * Number(cellHeight));
+  const label = stage.querySelectorAll(".labels.rows .label")[1] ?? stage.querySelectorAll(".rows .label")[1];
+  assert.equal(parseFloat(label.style.top), top + 1.5 * Number(cellHeight) - 7.5);
+});
+
+test("PageUp goes ten rows up, and what a shorter text has not is no longer selected", () => {
+  const one = drawn(), stage = one.root.querySelector("[data-panel=weights]").querySelector("[role=application]");
+  happens(stage, "keydown", { key: "PageUp" });
+  assert.equal(one.root.querySelector("[aria-live=polite]").textContent,
+    "A: query 0 a, key 1 y, masked (−∞), so weight 0");
+  const shorter = { rows: { axis: "query", index: "query", labels: 0 }, columns: { axis: "key", index: "key",
+    labels: 1 } };
+  const item = { kind: "matrix", name: "weights", title: "A", caption: "", role: "weights", scale: "sequential",
+    low: 0, high: 1,
+    values: 0, factor: 1, mask: null, nonzero: null, ramp: true, ...shorter };
+  one.send(packed({ items: [item], labels: [["0 a", "1 b"], ["0 x", "1 y"]], masks: [], selected: null, marked: null,
+    values: [{ count: 4, half: false, mask: null }], matrix_width: 560, feature_width: 256, list_height: 420 },
+  new Float32Array(4), colours.sequential, colours.diverging));
+  const frames = one.root.querySelector("[data-panel=weights]").querySelectorAll(".frame.selected");
+  assert.deepEqual(frames.map((node) => node.hidden), [true, false]); // query 2 is gone, key 1 is there
+});

@@ -102,3 +102,38 @@ test("what is told is how far both moved, how far the distance is from their own
   happens(one.root.querySelector(".clocks"), "keydown", { key: "ArrowUp" });
   assert.deepEqual(one.told.map(([, value]) => value), [[0, 5, 0, 1], [0, 5, 1, 2], [0, 5, 1, 3], [0, 5, 0, 4]]);
 });
+
+test("both tokens are moved by the one slider, and play goes on until the furthest place", (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const one = drawn(), [shift] = one.root.querySelectorAll(".controls input"), play = one.root.querySelector(".play");
+  shift.value = "57";
+  happens(shift, "input");
+  assert.match(readout(one), /^query 5 b at 62, key 2 a at 59: /);
+  happens(play, "click");
+  context.mock.timers.tick(60 * 3);
+  assert.match(readout(one), /at 65, key 2 a at 62/);
+  assert.deepEqual(one.told, []);
+  context.mock.timers.tick(60);
+  assert.match(readout(one), /at 65, key 2 a at 62/);
+  assert.deepEqual([one.told, play.textContent], [[["move", [60, 0, 0, 1]]], "▶ Play"]);
+});
+
+test("an arm points where its numbers say, upwards for a positive second one", () => {
+  const { root } = drawn({ query: { label: "0 b", position: 0 }, key: { label: "0 a", position: 0 }, distance: 0 });
+  const arms = root.querySelector(".large").querySelectorAll(".arm").filter((node) => node.classList.contains("query"));
+  for (const arm of arms) {
+    assert.ok(Number(arm.getAttribute("x2")) > 0 && Number(arm.getAttribute("y2")) < 0); // (1, 2)
+    assert.ok(Math.abs(Number(arm.getAttribute("y2")) / Number(arm.getAttribute("x2")) + 2) < 1e-9);
+  }
+});
+
+test("a distance is chosen on the curve by the nearest whole number, and the curve says where it begins", () => {
+  const one = drawn({ least: -4 }), picture = one.root.querySelector(".curve").querySelector("svg");
+  const texts = textsOf(one.root.querySelector(".curve"), "text");
+  assert.ok(texts.includes("-4") && texts.includes("40"), texts.join());
+  picture.style.width = "340px";
+  const x = (/** @type {number} */ distance) => 46 + (284 * (distance + 4)) / 44;
+  happens(picture, "pointerdown", { clientX: x(9.6) });
+  happens(picture, "pointerup", { clientX: x(9.6) });
+  assert.deepEqual(one.told, [["move", [0, 10 - 3, 0, 1]]]);
+});

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { bitsOf, colours, happens, mounted, packed, textsOf } from "../../support/page.js";
+import { bitsOf, callsOn, colours, happens, mounted, packed, textsOf } from "../../support/page.js";
 
 /** @typedef {import("../../support/page.js").Mounted} Mounted */
 
@@ -162,4 +162,35 @@ test("another query is chosen by a click or an arrow, and told together with the
   happens(one.root, "keydown", { key: "ArrowUp" }); // the first one of the tile
   await new Promise((go) => setTimeout(go, 300));
   assert.deepEqual(one.told, [["step", [-1, 0, 1]]]);
+});
+
+test("a click on a row of a later tile chooses its query, one on the map the tile as well", async () => {
+  const one = drawn({ step: 2, query: 0 }, SINGLE), ledger = one.root.querySelector("[data-block=scores]");
+  assert.match(worked(one), /^Query 1 b/); // the tile has no row of query 0
+  assert.deepEqual(textsOf(drawn({ step: 3 }, SINGLE).root, ".key-labels .key"), ["2 z"]);
+  happens(ledger.querySelector("canvas"), "click", { clientX: 1, clientY: 1 });
+  const { left, top, width } = one.root.querySelector(".map").querySelector("canvas").style, cell =
+    parseFloat(width) / 3;
+  await new Promise((go) => setTimeout(go, 300));
+  happens(one.root.querySelector(".map").querySelector(".stage"), "click",
+    { clientX: parseFloat(left) + 2.5 * cell, clientY: parseFloat(top) + 0.5 * cell });
+  await new Promise((go) => setTimeout(go, 300));
+  assert.deepEqual(one.told, [["step", [2, 1, 1]], ["step", [1, 0, 2]]]);
+});
+
+test("quantities are named with their powers, and the strips show which rows and columns are in fast memory", () => {
+  const { root } = drawn({ step: 1 }), titles = root.querySelectorAll(".block")
+    .map((block) => block.querySelector(".title").textContent);
+  assert.deepEqual(titles, ["S", "m", "m′", "em−m′", "eS−m′", "l", "l′", "O", "O′", "O′ / l′"]);
+  const cell = parseFloat(root.querySelector(".map").querySelector("canvas").style.width) / 3;
+  const [block] = root.querySelector(".of-K").querySelectorAll("i"), [row] =
+    root.querySelector(".of-Q").querySelectorAll("i");
+  assert.deepEqual([parseFloat(block.style.left) / cell, parseFloat(block.style.width) / cell].map(Math.round), [2, 1]);
+  assert.deepEqual([parseFloat(row.style.top) / cell, parseFloat(row.style.height) / cell].map(Math.round), [0, 2]);
+});
+
+test("what is done is dim, what is to come is covered, what is in fast memory is plain", () => {
+  const covers = [0, 1].map((step) => callsOn(drawn({ step }).root.querySelector(".map").querySelector("canvas"))
+    .filter(([name]) => name === "globalAlpha").map(([, alpha]) => alpha).filter((_, n) => n % 2 === 0));
+  assert.deepEqual(covers, [[0, 1], [0.68, 0]]);
 });

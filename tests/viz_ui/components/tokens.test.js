@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { happens, mounted, packed, textsOf } from "../../support/page.js";
+import { happens, html, mounted, packed, textsOf } from "../../support/page.js";
 
 /** @typedef {import("../../support/page.js").Mounted} Mounted */
 
@@ -120,4 +120,45 @@ test("a row that goes takes its buttons along, and the others keep their order",
   page.send(send(["one", "three", "new"]));
   assert.deepEqual(textsOf(page.root, ".name"), ["one", "three", "new"]);
   assert.equal(page.root.querySelectorAll("tbody")[1], kept); // with its focus
+});
+
+test("a token that is dragged takes the place of the one whose middle was passed", () => {
+  const one = mounted(order, "token-order", packed({ labels: ["0 a", "1 b", "2 c"], order: [2, 0, 1], answered: 0 }));
+  const [first, , last] = one.root.querySelectorAll("button");
+  Object.assign(last.style, { left: "100px", width: "40px" });
+  html.body.elementFromPoint = () => last;
+  const drop = () => happens(one.root, "pointerup");
+  happens(first, "pointerdown");
+  happens(one.root, "pointermove", { clientX: 110 }); // before its middle
+  assert.deepEqual(textsOf(one.root, "button"), ["2 c", "0 a", "1 b"]);
+  happens(one.root, "pointermove", { clientX: 130 });
+  assert.deepEqual(textsOf(one.root, "button"), ["0 a", "1 b", "2 c"]);
+  drop();
+  happens(first, "pointerdown");
+  drop(); // where it was
+  assert.deepEqual(one.told, [["move", [[0, 1, 2], 1]]]);
+  happens(one.root, "keydown", { key: "ArrowRight", shiftKey: true }); // the last one stays
+  assert.equal(one.told.length, 1);
+});
+
+test("an answer to an earlier choice of a target takes nothing back; only rank 1 is known", () => {
+  const row = [...ROW.slice(0, 2), { ...ROW[0], rank: 2 }, ROW[2]], blob = (/** @type {number} */ position,
+    answered = 0) =>
+    packed({ row, blind: 4, position, answered });
+  const one = mounted(targets, "targets", blob(1)), cells = () => one.root.querySelectorAll(".cell");
+  assert.deepEqual(cells().map((cell) => cell.classList.contains("known")), [true, false, false, false]);
+  happens(cells()[0], "click");
+  happens(cells()[2], "click");
+  const chosen = () => cells().findIndex((cell) => cell.ariaPressed === "true");
+  one.send(blob(0, 1));
+  assert.equal(chosen(), 2);
+  one.send(blob(3, 2));
+  assert.equal(chosen(), 3);
+});
+
+test("a new model stands in its own place of the table", () => {
+  const send = (/** @type {string[]} */ names) => packed({ columns: COLUMNS, rows: names.map((name) => model(name)) });
+  const page = mounted(table, "model-table", send(["one", "three"]));
+  page.send(send(["one", "two", "three"]));
+  assert.deepEqual(textsOf(page.root, ".name"), ["one", "two", "three"]);
 });

@@ -157,3 +157,25 @@ test("an answer to an earlier stroke takes nothing back, another mask is taken",
   one.send(blob(3, Array(9).fill(1)));
   assert.equal(open(), 9);
 });
+
+test("axes have round numbers, and dashed lines are dashed", () => {
+  const { root } = trained(), texts = textsOf(root, ".tick");
+  assert.deepEqual(texts.slice(0, 4), ["0", "2", "4", "loss"]); // up to 5
+  assert.deepEqual(texts.slice(-7), ["0", "10", "20", "30", "40", "50", "step"]);
+  assert.deepEqual(root.querySelectorAll("path.line").map((node) => node.classList.contains("dashed")),
+    [false, false, true, true]);
+});
+
+test("cells can be made larger and smaller, and a new stroke ends what could be redone", () => {
+  const one = editor(), size = () => parseFloat(one.root.style["--cell"]), before = size();
+  const tool = (/** @type {string} */ name) => firstOf(one.root, ".tool", (node) => node.textContent === name);
+  happens(tool("−"), "click");
+  assert.ok(size() < before);
+  happens(tool("+"), "click");
+  assert.equal(size(), before);
+  press(one, " ");
+  happens(tool("undo"), "click");
+  assert.equal(tool("redo").disabled, false);
+  press(one, " ");
+  assert.equal(tool("redo").disabled, true);
+});
