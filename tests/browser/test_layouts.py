@@ -85,9 +85,7 @@ def test_a_clicked_word_is_left_out_for_both_models(page, app_url):
     word.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name=re.compile("^tiny-gpt: 4 "))).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    expect(page.get_by_role("button", name=re.compile("^tiny-gpt: 4 "))).to_have_attribute("aria-pressed", "true")
     settle(page)
     eventually(lambda: address(page)["blank"], "4")
 

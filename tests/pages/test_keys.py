@@ -64,7 +64,8 @@ def test_a_masked_pass_of_changed_tokens_is_another_one():
 def test_tiles_are_worked_out_again_for_whatever_is_chosen(monkeypatch):
     monkeypatch.setattr(flash, "st", Noted())
     tiling = Tiling(2, 2, "queries outside")
-    chosen = [({}, tiling), ({"head": 1}, tiling), ({"head": 1, "layer": 0}, tiling), ({"part": "cross"}, tiling)]
+    chosen = [({}, tiling), ({"part": "cross"}, tiling), ({}, tiling), ({"head": 1}, tiling)]
+    chosen += [({"head": 1, "layer": 0}, tiling)]
     chosen += [
         ({}, replace(tiling, rows=1)),
         ({}, replace(tiling, columns=1)),

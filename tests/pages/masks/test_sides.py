@@ -88,6 +88,15 @@ def test_a_drawing_of_another_size_says_what_becomes_of_the_cells_that_it_has_no
         assert ("own mask" in notes[0] or "training mask" in notes[0]) == is_larger
 
 
+def test_a_drawing_that_is_as_high_but_wider_has_all_the_cells_that_are_here():
+    model = vm.Model("pair", small_model(layout="encoder-decoder"))
+    view = view_of(model, IDS, target=(3, 7, 2), part="cross")
+    side = Side("B", MaskChoice("drawn by hand", cells=encode_mask(np.ones((3, 7), bool))), torch.ones(3, 5) > 0, "")
+    [note] = sides._notes(view, side)
+    assert "own mask" not in note
+    assert "training mask" not in note
+
+
 def test_blind_queries_are_named_one_or_several(model):
     for closed, words in (([2], "Query 2"), ([0, 1, 4], "Queries 0–1, 4")):
         allowed = torch.ones(5, 5, dtype=torch.bool)
@@ -96,13 +105,16 @@ def test_blind_queries_are_named_one_or_several(model):
         assert note.startswith(words)
 
 
-def test_all_that_changes_is_drawn_on_one_scale(model, monkeypatch):
+@pytest.mark.parametrize("turned", [False, True])
+def test_all_that_changes_is_drawn_on_one_scale(model, monkeypatch, turned):
+    """Whichever side changes more."""
+    named = dict(zip("AB", reversed(MASKS.values()), strict=True)) if turned else MASKS
     noted, view = Noted(), view_of(model, IDS, layer=LAYER, head=HEAD, query=QUERY, key=KEY)
     changed = (5, 9, 12, 9, 4)
     traces = {
-        (name, ids): model.trace(list(ids), {"self": mask}) for name, mask in MASKS.items() for ids in (IDS, changed)
+        (name, ids): model.trace(list(ids), {"self": mask}) for name, mask in named.items() for ids in (IDS, changed)
     }
-    both = {name: Side(name, MaskChoice(mask), traces[name, IDS].mask(LAYER), "") for name, mask in MASKS.items()}
+    both = {name: Side(name, MaskChoice(mask), traces[name, IDS].mask(LAYER), "") for name, mask in named.items()}
     monkeypatch.setattr(token_change, "masked_trace", lambda _, side, ids=None: traces[side.name, ids or IDS])
     monkeypatch.setattr(token_change, "masked_traces", lambda *_, **__: None)
     monkeypatch.setattr(token_change, "chosen_side", lambda _, name: both[name])
@@ -120,5 +132,6 @@ def test_all_that_changes_is_drawn_on_one_scale(model, monkeypatch):
     for item, name in zip(weights, "AB", strict=True):
         new, old = (traces[name, ids].weights(LAYER, HEAD).numpy() for ids in (changed, IDS))
         np.testing.assert_array_equal(item.values, new - old)
-    assert not streams[0].values[:, :2].any()  # nothing before the token under the causal mask
-    assert streams[1].values[1:, :2].all()
+    causal, other = reversed(streams) if turned else streams
+    assert not causal.values[:, :2].any()  # nothing before the token under the causal mask
+    assert other.values[1:, :2].all()

@@ -8,7 +8,7 @@ import torch
 
 import viz_model as vm
 from pages.positions import beyond_trained_length as beyond
-from pages.positions import rotation, tables, where_they_enter
+from pages.positions import rotation, tables, where_they_enter, word_order
 from tests.support.numbers import numbers_in
 from tests.support.pages import Noted
 from tests.support.small_models import CONTEXT, small_model
@@ -94,3 +94,15 @@ def test_losses_are_means_up_to_the_trained_length_and_beyond_it():
     said = beyond._finding(found, 2)
     assert "estarting: 1.50 → **6.50**" in said
     assert "s trained: 2.50 → **7.50**" in said
+
+
+def test_the_chosen_cell_is_framed_where_its_tokens_stand_now(monkeypatch):
+    noted, order = Noted(), (2, 0, 1)
+    for name in ("panels", "open_noted_matrix", "_name", "st"):
+        monkeypatch.setattr(word_order, name, noted if name == "st" else getattr(noted, name))
+    monkeypatch.setattr(
+        word_order, "order_matrices", lambda *_: [SimpleNamespace(name=name, title="") for name in "abc"]
+    )
+    shown = SimpleNamespace(query=0, key=2, layer=0, head=0, model=SimpleNamespace(name="m"))
+    word_order._draw_matrices(None, shown, SimpleNamespace(order=order))
+    assert [options["selected"] for _, options in noted.of("panels")] == [(0, 2), (1, 0), (0, 2)]

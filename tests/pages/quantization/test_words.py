@@ -97,8 +97,8 @@ def test_columns_that_reach_the_threshold_are_outliers(model, monkeypatch):
     monkeypatch.setattr(weights, "outliers_figure", noted.outliers_figure)
     quantized = quantize(model, Choice(LLM_INT8, threshold=2.0))
     tensor = next(iter(quantized.tensors.values()))
-    weights.draw_outliers(quantized, tensor, torch.tensor([1.99, 2.0, 5.5, 0.1]))
-    assert "2 of 4" in noted.words
+    weights.draw_outliers(quantized, tensor, torch.tensor([1.99, 2.0, 5.5, 3.0, 0.1]))
+    assert "3 of 5" in noted.words
     assert "5.500" in noted.words
 
 
