@@ -10,6 +10,18 @@ from tests.support.browser import nothing_sticks_out, open_page
 CHOSEN = {"model": "tiny-gpt", "prompt": "Once upon a time", "layer": 1, "head": 0, "query": 3, "key": 2}
 
 
+# Headings behind which a sheet of paper may end: the box that they close allows it, or is laid out so that it must.
+MAY_STAND_ALONE = """headings => headings.filter((heading) => {
+  for (let box = heading; box.dataset.testid !== "stMainBlockContainer"; box = box.parentElement) {
+    if (box.nextElementSibling && box.dataset.testid !== undefined) {
+      const { breakAfter } = getComputedStyle(box), around = getComputedStyle(box.parentElement).display;
+      if (around === "block") return breakAfter !== "avoid";
+    }
+  }
+  return false;
+}).map((heading) => heading.innerText)"""
+
+
 def link(base, **choices):
     return f"{base}/shape_reference?{urlencode(CHOSEN | choices)}"
 
@@ -24,6 +36,8 @@ def test_the_tables_are_there_on_screen_and_on_paper(page, app_url):
     page.emulate_media(media="print")
     expect(page.get_by_test_id("stSidebar")).to_be_hidden()
     expect(cell).to_be_visible()
+    alone = page.get_by_role("main").get_by_role("heading").evaluate_all(MAY_STAND_ALONE)
+    assert alone == [], "headings that may be the last thing on a sheet of paper"
 
 
 @pytest.mark.theme("dark")

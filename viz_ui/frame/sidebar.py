@@ -23,7 +23,7 @@ LONGEST_TARGET = 1000
 LONGEST_NAME = 200  # of a model that is not here, as a link has it
 LONGEST_DRAWN = 2048  # tokens; a matrix of more has more cells than a browser bears
 
-BITS = {"float32": "32 bits", "float16": "16 bits", "bfloat16": "16 bits"}
+BITS = {"float16": "in 16 bits", "bfloat16": "in 16 bits"}
 
 SENT = ("raw", "chat")  # a chat model's prompt: as typed, or in the template of its chats
 
@@ -76,12 +76,13 @@ def _choose_model() -> vm.Model:
     layers = counted(config.n_layers, "layer")
     if model.has_source:
         layers = f"{config.n_encoder_layers} encoder and {config.n_layers} decoder layers"
-    stored = "stored and" if model.stored_as == "float32" else f"stored {_precision_words(model)},"
+    kind = f"{model.rounded_to} blocks" if model.rounded_to else model.stored_as  # a fetch has made float32 of blocks
+    stored = "stored and" if kind == "float32" else f"stored {BITS.get(kind, f'as {kind}')},"
     st.sidebar.caption(
         f"{model.transformer.n_parameters():,} parameters · {layers} × {counted(config.n_heads, 'head')} · "
         f"C = {config.d_model}, D = {config.d_head} · {stored} computed in 32 bits",
         help="C is the width of the residual stream, and D is the width of a head. The parameters are stored as "
-        f"{model.stored_as}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
+        f"{kind}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
     )
     if config.shares_layers:
         st.sidebar.caption(
@@ -105,11 +106,6 @@ def _say_missing(name: str) -> None:
             f"{plain(name)} instead. Choose another model above{', or fetch one on the page Models' * may(FETCH)}.",
             icon=":material/search_off:",
         )
-
-
-def _precision_words(model: vm.Model) -> str:
-    """How exactly the numbers are stored."""
-    return f"in {BITS[model.stored_as]}" if model.stored_as in BITS else f"as {model.stored_as}"
 
 
 def _take_model() -> None:

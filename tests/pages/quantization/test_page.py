@@ -130,8 +130,12 @@ def test_weights_that_were_rounded_before_are_said_to_be(tmp_path, monkeypatch):
     """SmolLM2 comes in 4 bits a weight: what this page does to it comes on top."""
     st.cache_resource.clear()
     put_fetched(tmp_path, monkeypatch, "Python package p 1: org/m, in 4 bits per weight (GGUF, Q4_1)")
-    said = " ".join(caption.value for caption in app(model="m", layer=0, head=0).main.caption)
-    assert "come from a Q4_1 file, so they had already been rounded" in said
+    test = app(model="m", layer=0, head=0)
+    assert "come from a Q4_1 file, so they had already been rounded" in " ".join(
+        each.value for each in test.main.caption
+    )
+    [said] = [each.value for each in test.sidebar.caption if "parameters" in each.value]
+    assert "stored as Q4_1 blocks, computed in 32 bits" in said.replace("\\", "")
     st.cache_resource.clear()
 
 
