@@ -22,7 +22,7 @@ from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import current_view
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted, labels, number, percent, plain, sentence, shown
+from viz_ui.look.text import counted, label, labels, number, percent, plain, sentence, shown
 from viz_ui.look.thumbnails import thumbnails
 from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix, pass_words
 
@@ -254,7 +254,7 @@ def _logits_matrix(one: Example, trace: vm.Trace, values: np.ndarray) -> Matrix:
         f"{one.model.name} · logits",
         values[:, highest],
         labels(trace.token_bytes),
-        [f"{token} {shown(piece)}" for token, piece in zip(highest, pieces, strict=True)],
+        [label(token, piece) for token, piece in zip(highest, pieces, strict=True)],
         row_axis="token",
         column_axis="vocabulary",
         caption=f"(T, V) = ({values.shape[0]}, {values.shape[1]:,}): the {len(highest)} highest of the last token",

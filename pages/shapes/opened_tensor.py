@@ -13,7 +13,7 @@ from viz_ui.components.panels import Matrix
 from viz_ui.components.shape_diagram import Card
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
-from viz_ui.look.text import labels, number, shown
+from viz_ui.look.text import label, labels, number
 from viz_ui.parts.open_matrix import Named, named, pass_words
 
 WIDEST, WINDOW = 256, 128  # a tensor with more columns than the first is drawn so many columns at a time
@@ -191,4 +191,4 @@ def _column_names(view: View, node: Node, columns: np.ndarray) -> list[str]:
     if node.name != "logits":
         return [str(column) for column in columns]
     pieces = view.model.token_bytes(columns.tolist())
-    return [f"{column} {shown(piece)}" for column, piece in zip(columns, pieces, strict=True)]
+    return [label(column, piece) for column, piece in zip(columns, pieces, strict=True)]

@@ -12,7 +12,7 @@ from viz_ui.components.tokens.token_targets import TokenTarget, token_targets
 from viz_ui.frame.address import choose, linked
 from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View, choose_cell
-from viz_ui.look.text import counted, labels, number, plain, shown
+from viz_ui.look.text import counted, label, labels, number, plain, shown
 
 LARGEST_SEED = 9999
 
@@ -114,7 +114,7 @@ def row_of(model: vm.Model, exercise: Exercise) -> list[TokenTarget]:
         place = position if is_hidden else position + 1
         row[position] = TokenTarget(
             read=names[position],
-            target=f"{place} {shown(right[n])}",
+            target=label(place, right[n]) if is_hidden or place == len(names) else names[place],
             loss=targets.losses[n].item(),
             rank=int(targets.ranks[n]),
             best=shown(best[n]),

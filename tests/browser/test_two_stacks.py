@@ -46,7 +46,8 @@ def test_a_generation_reads_the_fixed_keys_of_the_source(page, app_url):
         key = weights[step].argmax()
         said = page.locator(".generation .strips .legend")
         expect(said).to_contain_text(f"{weights[step].max():.3f}"[:4])
-        expect(said).to_contain_text(f"“{key} {SOURCE[key].replace(' ', '·')}”")
+        letter = f"‘{SOURCE[key]}’" if SOURCE[key].isdigit() else SOURCE[key].replace(" ", "·")
+        expect(said).to_contain_text(f"“{key} {letter}”")
         expect(canvas).to_have_attribute("data-columns", str(len(SOURCE)))  # from the first step to the last
     settle(page)
 
@@ -61,7 +62,7 @@ def test_a_cell_between_two_texts_is_closed_by_hand(page, app_url):
     settle(page)
     cells.focus()
     page.keyboard.press("Control+End")  # the last query and the last key
-    expect(page.locator(".mask-editor .said")).to_contain_text("query 10 3, key 17 4")
+    expect(page.locator(".mask-editor .said")).to_contain_text("query 10 ‘3’, key 17 ‘4’")
     page.keyboard.press("Space")
     expect(page.get_by_text(f"{weights.size - 2} of {weights.size} cells are open").first).to_be_visible()
     settle(page)

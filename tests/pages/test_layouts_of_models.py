@@ -62,7 +62,12 @@ def words(test):
 def labels(part, axis):
     of_source = part == "encoder" or (part == "cross" and axis == "key")
     texts = [*SOURCE] if of_source else ["<|endoftext|>", *TARGET]
-    return [f"{n} {text.replace(' ', '·')}" for n, text in enumerate(texts)]
+    return numbered(text.replace(" ", "·") for text in texts)
+
+
+def numbered(texts):
+    """A digit is quoted, so that no label reads as two numbers."""
+    return [f"{n} ‘{text}’" if text in "0123456789" else f"{n} {text}" for n, text in enumerate(texts)]
 
 
 @pytest.mark.parametrize("page", ["heads", "inside_a_head"])
@@ -97,7 +102,7 @@ def test_without_a_target_the_decoder_reads_what_transformers_writes():
     [header] = [unpack(blob)[0] for blob in blobs(test) if "items" in unpack(blob)[0]]
     [drawn] = [item for item in header["items"] if item.get("name") == "weights"]
     names = ["<|endoftext|>" if token == START else shown(bytes([token])) for token in written]
-    assert header["labels"][drawn["rows"]["labels"]] == [f"{n} {name}" for n, name in enumerate(names)]
+    assert header["labels"][drawn["rows"]["labels"]] == numbered(names)
 
 
 def test_a_model_brings_its_own_examples():

@@ -53,8 +53,17 @@ def sentence(text: str) -> str:
 
 
 def labels(tokens: Iterable[bytes]) -> list[str]:
-    """One label a token, `index text`, so that equal tokens stay distinct; one that stands for no text is `∅`."""
-    return [f"{index} {shown(token) or '∅'}" for index, token in enumerate(tokens)]
+    """One label a token, `index text`, so that equal tokens stay distinct; see `label`."""
+    return [label(index, token) for index, token in enumerate(tokens)]
+
+
+def label(index: int, token: bytes) -> str:
+    """A number and a token; one that stands for no text is `∅`.
+
+    A text that begins with a digit is quoted: “1 2” would read as two numbers, `1 ‘2’` as an index and a token.
+    """
+    text = shown(token) or "∅"
+    return f"{index} ‘{text}’" if text[0].isdigit() else f"{index} {text}"
 
 
 def plain(text: str) -> str:

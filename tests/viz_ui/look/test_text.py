@@ -102,6 +102,12 @@ def test_labels_of_equal_tokens_are_distinct():
     assert labels([]) == []
 
 
+def test_a_token_that_is_a_number_is_told_from_its_index():
+    assert labels([b"3", b" 3", b"rd", b"1,000", "٣".encode(), b"<7>"]) == [
+        "0 ‘3’", "1 ·3", "2 rd", "3 ‘1,000’", "4 ‘٣’", "5 <7>"
+    ]  # fmt: skip
+
+
 HOSTILE = [
     *("*a* _b_ ~~c~~ `d` **e**", "# one", "1. one", "1) one", "- one", "+ one", "> one", "a\n===", "a\n---"),
     *("[x](y)", "![x](y)", "[^1]", "[x]: /y", "<b>x</b>", "<!-- x -->", "&amp; &#65;", "a  \nb", "a\\\nb"),
