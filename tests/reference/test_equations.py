@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.bloom import modeling_bloom
 
 import viz_model as vm
-from tests.reference.families import save_small
+from tests.reference.families import _causal, save_small
 from tests.reference.variants import VARIANTS
 from viz_model.heads.measures import entropy
 from viz_model.misconceptions.equations import through_one_equation
@@ -175,6 +175,14 @@ def test_a_layer_that_turns_nothing_says_so(model_of):
 
 def test_a_table_of_sinusoids_in_a_module_of_its_own_is_one(model_of):
     assert model_of("M2M100").config.position == "sinusoidal"
+
+
+def test_positions_that_are_not_seen_are_not_said_to_be_none(tmp_path):
+    """CTRL adds sinusoids in its own code, in no module that the first pass could meet."""
+    save_small(_causal("ctrl", {"n_embd": 36, "n_layer": 2, "n_head": 6, "n_positions": 20, "dff": 44}), tmp_path)
+    model = vm.load(tmp_path)
+    assert model.config.position is None
+    assert "no positions" not in switchable(model)["positions"]
 
 
 @pytest.mark.parametrize("name", ["M2M100", "mBART", "Pegasus"])

@@ -243,13 +243,16 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
     first = calls[0][0]  # so many events were over when the first attention was called
     before = [event for event in events[:first] if event.kind == "out"]
     positions = [event for event in before if _is_position_table(event)]
-    return {
+    facts = {
         "norm_place": found[-1].norm_place,
         **_facts_of_block(host, found[-1]),
         **find_projections.facts(host),
         **_facts_of_positions(host.config, positions, calls[0][1].bias),
         **_facts_of_embeddings(host, inputs, events, calls, found),
     }
+    if facts["position"] == "none" and facts["embedding_factor"] is None:
+        facts["position"] = None  # something else than tokens may be added: CTRL's sinusoids are in no module
+    return facts
 
 
 def _facts_of_embeddings(host: HubTransformer, inputs, events: list[Event], calls, found: list[BlockSites]) -> dict:

@@ -51,7 +51,7 @@ def rotary_pairs(trace: Trace, layer: int, head: int, query: int, key: int) -> R
     config, equation = trace.config, trace.equation(layer)
     if config.position != "rotary":
         raise VizError(
-            f"This model has {config.position} positions, so nothing rotates. Choose a model with rotary positions."
+            "The positions of this model are not rotary, so nothing rotates. Choose a model with rotary positions."
         )
     if not equation.turns:
         raise VizError(f"Layer {layer} of this model rotates nothing. Choose another layer.")

@@ -92,5 +92,5 @@ def test_new_angles_are_those_that_no_trained_distance_comes_near(both_ways):
 
 def test_a_model_that_turns_nothing_says_so():
     trace = vm.load("tiny-gpt").trace("a b")
-    with pytest.raises(vm.VizError, match="learned positions, so nothing rotates"):
+    with pytest.raises(vm.VizError, match="not rotary, so nothing rotates"):
         rotary_pairs(trace, 0, 0, 1, 0)
