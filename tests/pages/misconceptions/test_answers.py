@@ -67,7 +67,8 @@ def test_prompts_of_a_batch_are_counted_without_their_padding(difference, same, 
     np.testing.assert_array_equal(matrix.values, batch.ids)
     said = noted.words.splitlines()
     assert "prompt 1, 2 tokens" in said[0]
-    assert said[0].endswith("0 a  1 ·b")
+    assert "0 a" in said[0]
+    assert "1 ·b" in said[0]
     assert "prompt 2, 4 tokens" in said[1]
 
 

@@ -13,6 +13,7 @@ from tests.support.pages import Noted
 from tests.support.small_models import small_model
 from viz_model.heads.matrices import head_matrices
 from viz_model.training.targets import Targets
+from viz_ui.look.text import number
 
 IDS = (5, 9, 11, 9)
 TARGETS = Targets(*(torch.tensor(values) for values in ([0, 1, 3], [9, 11, 4], [0.5, 2.0, 3.0], [1, 2, 25], [9, 7, 8])))
@@ -84,5 +85,5 @@ def test_a_change_is_of_what_was_before(monkeypatch):
     np.testing.assert_array_equal(before.values, old)
     np.testing.assert_array_equal(last.values, new)
     change = np.linalg.norm(new - old) / np.linalg.norm(old)
-    assert f"{change:.3g}" in noted.words
+    assert number(change, 3) in noted.words
     assert (before.title[-6:], last.title[-7:]) == ("step 0", "step 40")
