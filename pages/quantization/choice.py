@@ -20,11 +20,11 @@ from viz_model.quantization.twin import (
 )
 from viz_ui.frame.address import linked
 from viz_ui.frame.jobs import finished
+from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, size_words
 
-LARGE = 20_000_000  # parameters: from here on, work on all of them takes a second or more
 LARGEST_THRESHOLD = 999.0
 
 EXPLAINED = {
@@ -111,11 +111,6 @@ def quantized_model(view: View, choice: Choice) -> Quantized:
     )
 
 
-def is_small(model: vm.Model) -> bool:
-    """Whether its weights are rounded, and a few passes made, in less than about a second."""
-    return model.transformer.n_parameters() < LARGE
-
-
 @st.cache_resource(show_spinner=False)
 def twins() -> Twins:
     """Shared by all visitors."""
@@ -125,14 +120,8 @@ def twins() -> Twins:
 def quantized_trace(view: View, quantized: Quantized) -> tuple[vm.Trace, dict[str, Tensor]]:
     """The quantized copy's pass over what the view shows, and the largest number of each column that entered its
     matrices."""
-    trace, largest = _traced(view.trace, quantized, *trace_key(view), quantized.choice)
+    trace, largest = _traced(view.trace, quantized, *view.pass_key, quantized.choice)
     return trace.of(view.trace.part), largest
-
-
-def trace_key(view: View) -> tuple:
-    """What tells this pass from others, for caches: strings and numbers only."""
-    trace = view.trace
-    return view.name, trace.read.ids, trace.source and trace.source.ids, tuple(trace.mask_names.items())
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)

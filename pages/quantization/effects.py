@@ -5,7 +5,7 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from pages.quantization.choice import quantized_trace, trace_key
+from pages.quantization.choice import quantized_trace
 from viz_model.heads.comparison import weight_changes
 from viz_model.quantization.twin import Choice, Quantized
 from viz_model.training.held_out import held_out_rows
@@ -47,7 +47,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         required=True,
         key="grid_of",
     )
-    changes, pictures = _pictures(view.trace, trace, *trace_key(view), view.trace.part, quantized.choice)
+    changes, pictures = _pictures(view.trace, trace, *view.pass_key, view.trace.part, quantized.choice)
     small, seen = pictures[what]
     head_grid(
         small,
@@ -153,7 +153,7 @@ def draw_prediction(view: View, trace: vm.Trace) -> None:
 def draw_loss(view: View, quantized: Quantized) -> None:
     """One number for all: how well a text is predicted."""
     try:
-        text, before, after = _losses(view.model, quantized, *trace_key(view)[:3], quantized.choice)
+        text, before, after = _losses(view.model, quantized, *view.pass_key[:3], quantized.choice)
     except vm.VizError as error:
         st.info(plain(str(error)))
         return

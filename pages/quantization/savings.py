@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from pages.quantization.choice import is_small, trace_key
 from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways
 from viz_model.quantization.twin import Quantized
 from viz_ui.frame.address import linked
 from viz_ui.frame.jobs import finished
+from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, number, size_words
 
@@ -67,7 +67,7 @@ def draw_savings(view: View, quantized: Quantized) -> None:
 
 def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: int) -> list[Savings]:
     """The table's rows, kept for this visitor until something else is asked."""
-    of = (*trace_key(view)[:1], ids, new, quantized.choice)
+    of = (*view.pass_key[:1], ids, new, quantized.choice)
     kept = st.session_state.get("savings")
     if kept is not None and kept[0] == of:
         return kept[1]

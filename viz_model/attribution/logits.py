@@ -5,6 +5,8 @@ nostalgebraist 2020, "interpreting GPT: the logit lens". Both are linear reading
 layer makes of a component is not in its term.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from viz_model.attribution.components import Component, Pass, components
 from viz_model.errors import VizError
+from viz_model.jobs import Tell, untold
 from viz_model.transformer.linear_maps import carried, through
 
 MEAN = "mean"
@@ -57,6 +60,39 @@ def lens(run: Pass, layer: int, position: int) -> Tensor:
     """Logits (V,) read from the stream behind a layer, through the model's own final norm and unembedding."""
     stream = run.tensors[f"{run.config.block_name(run.config.self_part, layer)}.resid_post"][position]
     return run.host.unembed(through(_final(run), stream.double()[None])[0].float())
+
+
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """What the stream behind each layer would predict at each position (L,T); the last row is the output.
+
+    tokens: the likeliest next token; probability: what it gets. entropy: of the prediction, in bits. divergence: of the
+    output from it, KL(output‖lens) in bits.
+    """
+
+    tokens: Tensor
+    probability: Tensor
+    entropy: Tensor
+    divergence: Tensor
+
+
+@torch.inference_mode()
+def read_lens(run: Pass, positions: Sequence[int], tell: Tell = untold) -> Lens:
+    """The logit lens at these positions, a layer at a time. tell: told how many layers are read, of how many."""
+    layers, final = run.config.layers_of(run.config.self_part), _final(run)
+    rows: list[tuple[Tensor, ...]] = []
+    output = None
+    for done, layer in enumerate(reversed(range(layers))):  # the output first: the others are compared with it
+        tell(done, layers)
+        site = f"{run.config.block_name(run.config.self_part, layer)}.resid_post"
+        logits = run.host.unembed(through(final, run.tensors[site][list(positions)].double()).float())
+        logs = logits.double().log_softmax(-1)  # (T,V)
+        output = logs if output is None else output
+        shares = logs.exp()
+        entropy = -(shares * logs).sum(-1) / math.log(2)
+        divergence = (output.exp() * (output - logs)).sum(-1).clamp_min(0) / math.log(2)
+        rows.append((logits.argmax(-1), shares.amax(-1), entropy, divergence))
+    return Lens(*(torch.stack(column) for column in zip(*reversed(rows), strict=True)))
 
 
 def _final(run: Pass):

@@ -5,6 +5,7 @@ Michel et al. 2019, "Are Sixteen Heads Really Better than One?"; means in place 
 head may take over (McGrath et al. 2023, "The Hydra Effect").
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ HOW = (ZERO, MEAN)
 class Ablation:
     """What became of the next token when each head was switched off, alone; NaN where it was not asked for.
 
-    kl (L,H): KL(P‖R) in nats of the prediction P from the edited one R. logits (V,): of the pass as it was;
+    kl (L,H): KL(P‖R) in bits of the prediction P from the edited one R. logits (V,): of the pass as it was;
     edited (N,V): of `heads`, pairs of a layer and a head.
     """
 
@@ -92,7 +93,7 @@ def ablate(
     tell(0, len(edits))
     edited = last_logits(model, trace, edits, lambda done: tell(done, len(edits))).double()
     logs, changed = before.log_softmax(-1), edited.log_softmax(-1)
-    kl = (logs.exp() * (logs - changed)).sum(-1).clamp_min(0)
+    kl = (logs.exp() * (logs - changed)).sum(-1).clamp_min(0) / math.log(2)
     empty = torch.full((trace.n_layers, trace.config.n_heads), torch.nan, dtype=torch.float64)
     found = Ablation(trace.part, how, chosen, empty, before, edited)
     found.kl.copy_(found._by_head(kl))

@@ -9,6 +9,7 @@ from viz_model.errors import VizError
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.transformer.hooks import edit, unwatched
+from viz_model.transformer.host import Masks
 
 BATCH_BYTES = 128 * 2**20  # of weights, logits and streams that a batch may take, roughly
 MOST_ROWS = 64
@@ -53,8 +54,17 @@ def _pass(model: Model, trace: Trace, edits: Sequence[tuple[str, RowEdit]]) -> T
     count = len(edits)
     ids = torch.tensor([trace.read.ids]).expand(count, -1)
     given = {} if trace.source is None else {"source": torch.tensor([trace.source.ids]).expand(count, -1)}
+    given["mask"] = _chosen_masks(trace)
     with unwatched(), edit(_by_site(edits)):
         return model.transformer(ids, **given)
+
+
+def _chosen_masks(trace: Trace) -> Masks:
+    """The masks under which the trace was made, where they are not the model's own."""
+    chosen = {
+        part: trace.of(part).mask(0) for part, name in trace.mask_names.items() if name != trace.config.mask_of(part)
+    }
+    return chosen if trace.source is not None else chosen.get(trace.config.self_part)
 
 
 def _by_site(edits: Sequence[tuple[str, RowEdit]]) -> Mapping[str, Callable[[Tensor], Tensor]]:

@@ -27,6 +27,10 @@ def choose_page():
                 _page("masks", "Masks", ":material/grid_off:"),
                 _page("generate", "Generate", ":material/play_circle:"),
             ],
+            "Investigate": [
+                _page("prediction", "Prediction", ":material/insights:"),
+                _page("switch_off", "Switch off", ":material/toggle_off:"),
+            ],
             "Understand": [
                 _page("positions", "Positions", ":material/format_list_numbered:"),
                 _page("layouts", "Layouts", ":material/view_week:"),

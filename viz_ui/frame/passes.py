@@ -13,6 +13,7 @@ from viz_model.transformer.hooks import follow
 from viz_ui.frame.jobs import end_unwatched, finished, is_run_of_fragment
 from viz_ui.look.text import plain
 
+LARGE = 20_000_000  # parameters: from here on, work on all of them takes a second or more
 A_SECOND_OF_OPERATIONS = 20e9  # multiplications and additions, on two busy cores of a laptop
 
 Prompt = str | Tokens
@@ -84,6 +85,11 @@ def shown_pass(
     attentions = passes * sum(map(model.config.layers_of, model.config.parts))
     words = f"{plain(model.name)} reads the prompt"
     return finished(lambda job: _followed(work, job, attentions), words=words, name=name, of=of, can_stop=can_stop)
+
+
+def is_small(model: vm.Model) -> bool:
+    """Whether work on all of its weights, or a few passes, takes less than about a second."""
+    return model.transformer.n_parameters() < LARGE
 
 
 def takes_a_second(model: vm.Model, prompt: Prompt) -> bool:

@@ -62,6 +62,12 @@ class View:
         return f"{PART_WORDS[self.part]}layer {self.layer}, head {self.head}"
 
     @property
+    def pass_key(self) -> tuple:
+        """What tells this pass from others, for what is kept of it: strings and numbers only."""
+        trace = self.trace
+        return self.name, trace.read.ids, trace.source and trace.source.ids, tuple(trace.mask_names.items())
+
+    @property
     def own_mask(self) -> str:
         """The name of the mask that the part is made for."""
         return self.model.config.mask_of(self.part)

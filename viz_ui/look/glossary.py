@@ -95,6 +95,15 @@ GLOSSARY = {
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
         r"norms? frozen|norms? (is|are) frozen|frozen norms?",
     ),
+    "logit lens": Term(
+        "The residual stream after a layer, read through the final norm and the unembedding as if no layer followed.",
+        "nostalgebraist 2020, “interpreting GPT: the logit lens”",
+    ),
+    "ablation": Term(
+        "Running the model again with one part switched off, and comparing what it says.",
+        "Michel et al. 2019, “Are Sixteen Heads Really Better than One?”, §2.2",
+        r"ablat\w+|switch(ed|ing)? off",
+    ),
     "residual stream": Term(
         "The vector of C numbers that each token carries through the model. Attention and feed-forward read it and add "
         "to it.",

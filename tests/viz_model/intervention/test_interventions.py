@@ -16,7 +16,7 @@ ANSWER = (" old", " new")
 
 def kl(before, after):
     logs, changed = before.double().log_softmax(-1), after.double().log_softmax(-1)
-    return float((logs.exp() * (logs - changed)).sum())
+    return float((logs.exp() * (logs - changed)).sum()) / np.log(2)  # bits
 
 
 def with_input(module, change):
@@ -190,3 +190,14 @@ def test_edits_of_others_stay_out_of_it():
         model.transformer(torch.tensor([[1, 2]]))
         within = vm.ablate(model, trace, heads=[(1, 0)])
     np.testing.assert_allclose(within.kl, alone.kl, atol=1e-6)
+
+
+def test_the_mask_of_the_pass_stays():
+    """What is switched off in a pass under another mask is compared under that mask."""
+    model = vm.load("tiny-gpt")
+    trace = model.trace("The king had a ring", mask="bidirectional")
+    nothing = vm.ablate(model, trace, heads=[(3, 1)])
+    with edit({"blocks.3.attn.mixed": lambda mixed: torch.cat((mixed[:, :1], 0 * mixed[:, 1:2], mixed[:, 2:]), 1)}):
+        edited = model.trace("The king had a ring", mask="bidirectional").logits
+    np.testing.assert_allclose(nothing.edited[0], edited, atol=1e-4)
+    assert float(nothing.kl[3, 1]) == pytest.approx(kl(trace.logits, edited), abs=1e-5)

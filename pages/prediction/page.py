@@ -1,0 +1,244 @@
+"""Prediction: what would come next if the model ended after each layer, and what adds to the logit of a token."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+import viz_model as vm
+from viz_model.attribution.components import HEAD
+from viz_model.attribution.logits import Lens, LogitTerms, read_lens
+from viz_ui.components.panels import Matrix, panels
+from viz_ui.frame.address import choose, linked
+from viz_ui.frame.embedding import main_picture
+from viz_ui.frame.jobs import Stopped, finished
+from viz_ui.frame.passes import is_small
+from viz_ui.frame.view import View, choose_cell, choose_head, current_view
+from viz_ui.look.glossary import explained
+from viz_ui.look.lens_figure import lens_figure
+from viz_ui.look.text import number, plain, sentence, shown
+from viz_ui.parts.term_bars import draw_terms, largest
+
+MOST_COLUMNS = 16  # tokens whose words can be read side by side
+COLOURS = ("probability", "entropy", "distance to the output")
+THAN_MEAN, ALONE, TOKEN = "the mean of all tokens", "nothing", "another token"
+LIKELIEST = 10
+
+
+def draw() -> None:
+    view = current_view()
+    st.title("Prediction")
+    st.markdown(
+        "**What would the model say after each layer, and which parts made it say so?** A row is a layer. Each cell "
+        "shows the token that would come next if the model ended there. Click a cell to take its prediction apart.",
+        help=explained("logit lens", "residual stream", "logit", "layer"),
+    )
+    try:
+        if view.part == "encoder":
+            raise vm.VizError("The encoder predicts no tokens. Choose the decoder in the sidebar.")
+        draw_lens(view)
+        draw_likeliest(view)
+        draw_attribution(view)
+    except Stopped:
+        return
+    except vm.VizError as error:
+        main_picture("refused").info(plain(sentence(str(error))), icon=":material/edit:")
+
+
+def lens(view: View, positions: range) -> Lens:
+    """Kept for this visitor until another pass, or other tokens, are looked at."""
+    of = (*view.pass_key, positions)
+    kept = st.session_state.get("lens_read")
+    if kept is not None and kept[0] == of:
+        return kept[1]
+    trace = view.trace
+    if is_small(view.model):
+        found = read_lens(trace, positions)
+    else:
+        found = finished(
+            lambda job: read_lens(trace, positions, job.tell),
+            words=f"Reading {view.model.config.n_layers} layers through the unembedding",
+            name="lens",
+            of=of,
+        )
+    st.session_state.lens_read = (of, found)
+    return found
+
+
+def draw_lens(view: View) -> None:
+    """Layers × tokens. Of a long prompt, the tokens around the chosen query."""
+    colour = linked(
+        st.segmented_control,
+        "What the colour shows",
+        COLOURS,
+        default=COLOURS[0],
+        required=True,
+        key="lens",
+        help="- **probability**: of the token in the cell\n- **entropy**: how undecided the prediction is, in bits\n"
+        "- **distance to the output**: the KL divergence of the model's own prediction from this one, in bits",
+    )
+    first = max(0, min(view.query - MOST_COLUMNS // 2, view.trace.length - MOST_COLUMNS))
+    positions = range(first, min(first + MOST_COLUMNS, view.trace.length))
+    found = lens(view, positions)
+    numbers = {COLOURS[0]: found.probability, COLOURS[1]: found.entropy, COLOURS[2]: found.divergence}[colour].numpy()
+    ids = found.tokens.flatten().tolist()
+    pieces = [shown(piece) or "∅" for piece in view.model.token_bytes(ids)]
+    layers, count = found.tokens.shape
+    words = [pieces[row * count : (row + 1) * count] for row in range(layers)]
+    rows = [f"layer {layer}" for layer in range(layers - 1)] + [f"layer {layers - 1}: the output"]
+
+    def picked() -> None:
+        points = st.session_state.lens_picture.selection.points
+        if points:
+            layer, column = divmod(points[0]["point_index"], count)
+            choose_cell(query=positions[column])
+            choose_head(layer=layer)
+
+    figure = lens_figure(
+        words,
+        numbers,
+        rows,
+        [view.labels[position] for position in positions],
+        chosen=(view.layer, view.query - first),
+        quantity=colour if colour == COLOURS[0] else f"{colour}, bits",
+        high=1.0 if colour == COLOURS[0] else float(numbers.max()) or 1.0,
+        theme=st.context.theme.type or "light",
+    )
+    with main_picture():
+        st.plotly_chart(
+            figure,
+            key="lens_picture",
+            theme=None,
+            on_select=picked,
+            selection_mode="points",
+            config={"displayModeBar": False},
+        )
+    cut = (
+        f" Of {view.trace.length} tokens, {positions[0]} to {positions[-1]} are shown, around the chosen query."
+        if len(positions) < view.trace.length
+        else ""
+    )
+    st.caption(
+        f"Each row is the residual stream after a layer, read through the model's own final norm and unembedding.{cut} "
+        "This is a reading, not what the model computes there: later layers may read the stream in other ways. "
+        "nostalgebraist 2020, “interpreting GPT: the logit lens”."
+    )
+
+
+def draw_likeliest(view: View) -> None:
+    """The chosen cell: the tokens that would be likeliest there."""
+    st.subheader(f"After layer {view.layer}, token {view.query} would be followed by")
+    shares = view.trace.lens(view.layer, view.query).double().softmax(-1)
+    output = view.trace.logits_at(view.query).double().softmax(-1)
+    top = shares.topk(min(LIKELIEST, len(shares))).indices.tolist()
+    bar = {"min_value": 0.0, "max_value": 1.0, "format": "%.4g"}
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "token": [shown(piece) for piece in view.model.token_bytes(top)],
+                "after this layer": shares[top].numpy(),
+                "in the output": output[top].numpy(),
+            }
+        ),
+        hide_index=True,
+        key="lens_tokens",
+        height=388,
+        column_config={
+            "after this layer": st.column_config.ProgressColumn(help="Probability after this layer", **bar),
+            "in the output": st.column_config.ProgressColumn(help="Probability in the model's output", **bar),
+        },
+    )
+
+
+def draw_attribution(view: View) -> None:
+    """What each component adds to the logit of one token at the chosen query."""
+    trace = view.trace
+    logits = trace.logits_at(view.query)
+    top = logits.topk(min(LIKELIEST, len(logits))).indices.tolist()
+    names = dict(zip(top, (shown(piece) or "∅" for piece in view.model.token_bytes(top)), strict=True))
+    st.subheader(f"What adds to a token's logit after token {view.query}")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        token = linked(st.selectbox, "Token", top, format_func=lambda t: plain(names[t]), key="token", width=220)
+        than = linked(
+            st.segmented_control,
+            "Compared with",
+            (THAN_MEAN, ALONE, TOKEN),
+            default=THAN_MEAN,
+            required=True,
+            key="logit_than",
+            help="Softmax looks only at differences between logits: a number added to all of them changes nothing.",
+        )
+        other = None
+        if than == TOKEN:
+            rest = [t for t in top if t != token]
+            words = {"format_func": lambda t: plain(names[t]), "key": "than_token", "width": 220}
+            other = linked(st.selectbox, "The other token", rest, **words)
+    terms = trace.logit_terms(token, view.query, {THAN_MEAN: "mean", ALONE: None, TOKEN: other}[than])
+    best = int(terms.terms.argmax())
+    against = {THAN_MEAN: " above the mean of all tokens", ALONE: "", TOKEN: " above the other token"}[than]
+    st.markdown(
+        f"The logit of **{plain(names[token])}** is **{number(terms.logit)}**{against}. **{terms.names[best]}** adds "
+        f"most: {number(float(terms.terms[best]))}.",
+        help=explained("logit", "component", "embedding", "feed-forward"),
+    )
+    draw_parts(view, terms)
+    st.markdown(
+        f"Sum of all {len(terms.terms)} terms: **{number(terms.terms.sum().item())}**. Logit of the model: "
+        f"**{number(terms.logit)}**. Remainder: **{number(terms.remainder)}**."
+    )
+    st.caption(
+        "Each component goes through the final norm, frozen, and the unembedding (direct logit attribution). The terms "
+        "say what the logit is made of. What a later layer makes of a component counts as a term of that layer. "
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
+        help=explained("frozen norm", "norm"),
+    )
+
+
+def draw_parts(view: View, terms: LogitTerms) -> None:
+    """The largest terms as bars, and those of the heads as layers × heads."""
+    heads = np.zeros((view.trace.config.layers_of(view.trace.config.self_part), view.trace.config.n_heads))
+    of_heads = [(at, c) for at, c in enumerate(terms.components) if c.kind == HEAD and c.part != "cross"]
+    for at, component in of_heads:
+        heads[component.layer, component.head] = terms.terms[at]
+    left, right = st.columns(2)
+    with left:
+        draw_terms(
+            largest(terms.names, terms.terms.numpy()),
+            key="logit_terms",
+            title="All components",
+            reach=float(terms.terms.abs().max()) or 1.0,
+            on_pick=lambda at: open_head(view, terms, at),
+        )
+    if not of_heads:
+        return
+    with right:
+        layers, count = heads.shape
+        grid = Matrix(
+            "head_terms",
+            "What each head adds",
+            heads,
+            [f"layer {layer}" for layer in range(layers)],
+            [f"head {head}" for head in range(count)],
+            row_axis="layer",
+            column_axis="head",
+            role="scores",
+            scale="diverging",
+            caption=f"All heads together add {number(float(heads.sum()))}.",
+        )
+        panels(
+            [grid],
+            key="head_terms_panels",
+            marked={"layer": view.layer, "head": view.head},
+            matrix_width=420,
+            on_pick=lambda event: choose_head(event["row"], event["column"]),
+        )
+
+
+def open_head(view: View, terms: LogitTerms, at: int) -> None:
+    """Choose the head whose bar was clicked."""
+    component = terms.components[at]
+    if component.kind == HEAD:
+        part = {"part": component.part} if component.part != view.part else {}
+        choose(head=(component.layer, component.head), **part)
+
+
+draw()

@@ -1,0 +1,1 @@
+"""The page Switch off: what the model predicts without a head."""
