@@ -30,7 +30,7 @@ def draw() -> None:
     st.markdown(
         "**What would the model say after each layer, and which parts made it say so?** A row is a layer. Each cell "
         "shows the token that would come next if the model ended there. Click a cell to take its prediction apart.",
-        help=explained("logit lens", "residual stream", "logit", "layer"),
+        help=explained("logit lens", "unembedding", "residual stream", "logit", "KL divergence", "layer"),
     )
     try:
         if view.part == "encoder":

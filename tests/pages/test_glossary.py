@@ -24,6 +24,8 @@ STATES = [
     ("masks", {"model": "tiny-seq2seq", "prompt": DATE, "part": "encoder", "mask_b": "padding"}),
     ("generate", {"model": "tiny-gpt", "prompt": TEXT, "new": 3}),
     ("generate", {"model": "tiny-seq2seq", "prompt": DATE, "part": "encoder", "new": 3, "greedy": "true"}),
+    ("prediction", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("switch_off", {"model": "tiny-gpt", "prompt": TEXT}),
     ("layouts", {"model": "tiny-llama", "prompt": TEXT}),
     ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Norms through depth"}),
     ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Cross-attention"}),
