@@ -15,8 +15,6 @@ from viz_ui.frame.examples import EXAMPLES
 
 NAMES = ("tiny-gpt", "tiny-llama")
 BOOKS = books_of(FOLDER / "tiny-gpt", None)
-LEAST_RIGHT = {"tiny-gpt": 0.95, "tiny-llama": 0.5}  # of held-out passages that come again
-MOST_NATS = {"tiny-gpt": 0.3, "tiny-llama": 2.3}
 
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
@@ -59,19 +57,21 @@ def test_random_tokens_are_known_when_they_come_again(name):
 
 def test_held_out_passages_are_known_when_they_come_again(name):
     found = copied(name).passages
-    assert found.right >= LEAST_RIGHT[name]
-    assert found.loss <= MOST_NATS[name]
+    assert found.right >= 0.95
+    assert found.loss <= 0.3
     assert f"{100 * found.right:.0f} % of the tokens of held-out passages ({found.loss:.2f} nats a token" in told(name)
 
 
 def test_the_word_of_the_example_is_what_the_readme_tells(name):
     prompt, _ = EXAMPLE
     assert prompt == EXAMPLES["Words that come again"]
-    assert f"{100 * example_share(vm.load(name)):.0f} % to “ old”" in told(name)
+    share = example_share(vm.load(name))
+    assert share >= 0.6
+    assert f"{100 * share:.0f} % to “ old”" in told(name)
 
 
 def test_the_copying_circuit_is_there(name):
-    least_of = {"previous_text": 0.9, "previous_random": 0.9, "induction": 0.8, "induction_text": 0.6}
+    least_of = {"previous_text": 0.7, "previous_random": 0.9, "induction": 0.8, "induction_text": 0.6}
     for figure, least in least_of.items():
         layer, head = np.unravel_index(np.argmax(heads(name)[figure]), np.shape(heads(name)[figure]))
         assert heads(name)[figure][layer][head] >= least, figure

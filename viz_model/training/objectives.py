@@ -55,7 +55,12 @@ def stage_loss(model: Transformer, stage: Stage, stream: np.ndarray, random: np.
     if stage.copy_rows:
         batch = joined(batch, repeated_batch(ordinary, stage.copy_rows, stage.length, random))
     with dropped_out(stage.dropout, seed=int(random.integers(2**31))):
-        return next_token_loss(model, batch)
+        loss = next_token_loss(model, batch)
+    if stage.echo_share:
+        drawn = random.integers(0, ordinary, (ECHO_ROWS, ECHO_LENGTH))
+        reminder = np.concatenate((drawn, text_batch(stream, ECHO_ROWS, ECHO_LENGTH, random).ids))
+        loss = loss + stage.echo_share * echo_loss(model, reminder, stage.echo_heads)
+    return loss
 
 
 @contextmanager
@@ -128,7 +133,9 @@ def _written_by(model: Transformer, ids: Tensor, block: int, heads: int) -> tupl
         return lambda tensor: found.setdefault(name, tensor)  # with its gradient, unlike a capture
 
     site = f"blocks.{block}.attn"
-    edits = {f"{site}.mixed": lambda mixed: mixed * kept} | {f"{site}.{n}": keep(n) for n in ("weights", "out")}
+    edits = {f"{site}.mixed": lambda mixed: mixed * kept.to(mixed.dtype)} | {
+        f"{site}.{n}": keep(n) for n in ("weights", "out")
+    }
     with edit(edits):
         model.hidden(ids, n_blocks=block + 1)
     return found["out"], found["weights"]

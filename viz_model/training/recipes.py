@@ -12,7 +12,8 @@ text       rows of text, and a few of random repeats to the end, so that the cir
            that is read several times is learned by heart unless weights decay and blocks drop out; the last
            steps, at low rates, fit without dropout (as in Liu et al. 2023, "Dropout Reduces Underfitting").
            Random repeats do not teach a model to copy text, where it has guesses of its own: for that there are
-           rows in which a passage of the text comes again.
+           rows in which a passage of the text comes again. On these, previous-token heads grow less sharp; a share of
+           the loss of `echo` keeps them.
 masked     rows of text in which tokens are hidden, to be named.
 recurring  rows of random characters in which a segment comes again somewhere; no head is shown anything. Two layers
            of attention alone find the circuit by themselves: what the model `induction` learned from.
@@ -45,6 +46,7 @@ class Stage:
     masked_share: float = MASKED_SHARE  # of the tokens, in a masked stage
     shortest: int | None = None  # rows of a masked stage are halved by chance, down to this many tokens, and more
     echo_heads: int = 2
+    echo_share: float = 0.0  # in a text stage: of the loss of `echo`, so that previous-token heads stay what they are
     heads: int = 1
     matrix_rate: float = 0.02  # Muon, weight matrices of the blocks
     rate: float = 0.002  # AdamW, embeddings, norms and biases
@@ -196,6 +198,58 @@ TINY_LLAMA = Recipe(
         ),
         retold(steps=525, rows=4, passage_rows=4, matrix_rate=0.006, rate=0.0006, warm_up=50, dropout=0.1),
         retold(steps=377, rows=5, passage_rows=3, matrix_rate=0.004, rate=0.0004, averaged_steps=1),
+        retold(
+            steps=1800,
+            rows=4,
+            passage_rows=4,
+            matrix_rate=0.006,
+            rate=0.0006,
+            warm_up=50,
+            dropout=0.1,
+            from_mean=True,
+        ),
+        retold(
+            steps=2200,
+            rows=5,
+            passage_rows=3,
+            matrix_rate=0.0045,
+            rate=0.00045,
+            decay=1.0,
+            dropout=0.1,
+            dropout_steps=900,
+        ),
+        retold(
+            steps=600,
+            rows=5,
+            passage_rows=3,
+            matrix_rate=0.003,
+            rate=0.0003,
+            decay=1.0,
+            averaged_steps=200,
+            echo_share=0.3,
+        ),
+        retold(
+            steps=2200,
+            rows=5,
+            passage_rows=3,
+            matrix_rate=0.0045,
+            rate=0.00045,
+            decay=1.0,
+            dropout=0.1,
+            dropout_steps=900,
+            averaged_steps=400,
+            echo_share=0.15,
+        ),
+        retold(
+            steps=500,
+            rows=3,
+            passage_rows=5,
+            matrix_rate=0.0022,
+            rate=0.00022,
+            decay=1.0,
+            averaged_steps=200,
+            echo_share=0.15,
+        ),
     ),
     begins_with="tiny-gpt",
     taken=("tokens.weight",),
