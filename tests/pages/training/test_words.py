@@ -73,6 +73,7 @@ def test_a_change_is_of_what_was_before(monkeypatch):
     """P·W_Qᵀ·W_K·Pᵀ and its like of the first and the last weights, side by side."""
     noted, config = Noted(), small_model().config
     one, two = (small_model(seed).state_dict() for seed in (0, 1))
+    two = {name: 3 * weights for name, weights in two.items()}
     recipe = SimpleNamespace(config=config, stages=[SimpleNamespace(length=8)])
     training = SimpleNamespace(plan=SimpleNamespace(recipe=recipe), first=SimpleNamespace(weights=one),
                                last=SimpleNamespace(weights=two, step=40))  # fmt: skip
