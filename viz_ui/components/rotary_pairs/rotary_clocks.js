@@ -93,15 +93,15 @@ export class Clock {
     this.node = button("clock", "", () => choose(index));
     this.node.value = String(index);
     this.words = element("span", "number");
-    const name = element("span", "name small", `pair ${index}`);
+    const name = element("span", "name small", `Pair ${index}`);
     this.node.append(name, face([...Object.values(this.dots), ...Object.values(this.parts)]), this.words);
   }
 
   /**
    * @param {Turned} now
-   * @param {{ unit: number, chosen: boolean, isNew: boolean, index: number }} state
+   * @param {{ unit: number, chosen: boolean, isNew: boolean }} state
    */
-  show(now, { unit, chosen, isNew, index }) {
+  show(now, { unit, chosen, isNew }) {
     placeArm(this.parts.q, now.q, unit);
     placeArm(this.parts.k, now.k, unit);
     placeDot(this.dots.q, now.q);
@@ -111,7 +111,7 @@ export class Clock {
     this.node.ariaPressed = String(chosen);
     this.node.tabIndex = chosen ? 0 : -1;
     const untrained = isNew ? ", at an angle that no trained distance has" : "";
-    this.node.ariaLabel = `Pair ${index} ${this.words.textContent} is what it adds${untrained}`;
+    this.node.ariaDescription = `the part of the score that this pair adds${untrained}`;
   }
 }
 

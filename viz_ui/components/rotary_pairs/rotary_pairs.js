@@ -155,7 +155,7 @@ class RotaryPairs {
     this.small.forEach((clock, index) => {
       const now = turnedPair(pairs[index], queryPosition, keyPosition);
       const isNew = this.isNew(pairs[index].theta, distance);
-      clock.show(now, { unit: this.unit, chosen: index === pair, isNew, index });
+      clock.show(now, { unit: this.unit, chosen: index === pair, isNew });
       if (index === pair) this.large.show(pairs[index], now, index, queryPosition, keyPosition);
     });
     this.set(this.shift, shift);
