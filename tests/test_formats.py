@@ -12,6 +12,7 @@ ALLOWED = {
     "pages/layouts/depth_figure.py": ("width**0.5",),
     "pages/training/watched.py": ("training.seconds",),
     "pages/positions/rotation.py": ("base",),
+    "pages/quantization/choice.py": ("8 * codes / quantized.n_weights",),  # whole bits of a code
     "pages/misconceptions/bars.py": ("value",),  # in narrow bars, and in full on hover
     "pages/shape_reference/symbols.py": ("rotation.scale",),
     "viz_ui/frame/loaded_models.py": ("offer.package.size / 1e6",),

@@ -149,7 +149,7 @@ def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
     words = (
         f"**{quantized.n_weights:,} weights** take **{size_words(after)}** instead of {size_words(before)} "
         f"({size_words(2 * quantized.n_weights)} in float16). That is **{number(8 * after / quantized.n_weights)} bits "
-        f"per weight**: {number(8 * codes / quantized.n_weights)} for the code"
+        f"per weight**: {8 * codes / quantized.n_weights:.4g} for the code"
     )
     words += f", {for_constants}, and {for_outliers}" if extra else f" and {for_constants}"
     return f"{words}. The whole model takes {size_words(whole - before + after)} instead of {size_words(whole)}."

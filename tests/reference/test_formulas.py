@@ -171,7 +171,7 @@ def model_of(tmp_path_factory):
     return get
 
 
-FEW = ("GPT-2", "Gemma 2", "DeepSeek-V3", "BERT")  # the others take a minute together
+FEW = ("GPT-2", "Llama", "Gemma 2", "DeepSeek-V3", "BERT")  # the others take a minute together
 AT_LEAST = {"embed", "q", "k", "v", "mask", "scores", "weights", "mixed", "out", "ffn.out", "resid_post", "final_norm"}
 
 

@@ -64,8 +64,8 @@ def score_terms(
     equation = run.equation(layer)
     if equation.turns_otherwise:
         raise VizError(
-            "This model turns its queries and keys in a way of its own, so a score of it cannot be taken apart. Choose "
-            "another model, such as tiny-llama."
+            f"This model ({run.config.family}) turns its queries and keys in a way of its own, so a score of it cannot "
+            "be taken apart. Choose another model, such as tiny-llama."
         )
     maps = run.host.maps(run.config.block_name(run.part, layer))
     maps = maps.cross if run.part == "cross" else maps.attn

@@ -36,6 +36,6 @@ def test_guesses_of_both_and_which_was_right(theme):
         assert bars.name == name
         np.testing.assert_array_equal(bars.x, values)
     written = [[re.sub("<.*?>", "", text) for text in bars.text] for bars in figure.data]
-    assert written == [["50.0% · 20.0%", "", ""], ["", "10.0% · 70.0%", "0.0% · 5.0%"]]
+    assert written == [["50.0% · 20.0%", "", ""], ["", "10.0% · 70.0%", "0% · 5.00%"]]
     assert list(figure.layout.yaxis.ticktext) == ["·a", "<b>▸ &lt;i&gt;</b>", "·the"]
     assert figure.layout.yaxis.autorange == "reversed"

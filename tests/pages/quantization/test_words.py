@@ -33,7 +33,7 @@ def test_bytes_are_counted_by_hand(model):
     for part in (
         f"**{n:,} weights** take **{size_words(after)}** instead of {size_words(4 * n)}",
         f"({size_words(2 * n)} in float16)",
-        f"**{number(8 * after / n)} bits per weight**: {number(8)} for the code",
+        f"**{number(8 * after / n)} bits per weight**: 8 for the code",
         f"and {number(32 * rows / n, 3)} for the constants",
         f"whole model takes {size_words(whole - 4 * n + after)} instead of {size_words(whole)}",
     ):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.numbers import read_number
 from tests.support.properties import examples
 from tests.support.sources import ROOT
-from viz_ui.look.text import counted, labels, number, plain, shown, size_words
+from viz_ui.look.text import counted, labels, number, percent, plain, shown, size_words
 
 # Of Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt, version 15), and blank pictures.
 WITHOUT_PICTURE = [
@@ -209,3 +209,18 @@ def test_a_number_is_right_to_four_digits_and_holds_no_ascii_minus(value):
 
 def test_a_token_that_stands_for_nothing_in_the_text_is_seen():
     assert labels([b"", b" "]) == ["0 ∅", "1 ·"]
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "words"),
+    [
+        (0.5, 3, "50.0%"),
+        (1, 3, "100%"),
+        (0, 3, "0%"),
+        (0.000412, 3, "0.0412%"),
+        (0.123456, 2, "12%"),
+        (0.05, 3, "5.00%"),
+    ],
+)
+def test_a_share_is_0_only_where_it_is_exactly_0(share, digits, words):
+    assert percent(share, digits) == words
