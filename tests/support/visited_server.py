@@ -16,6 +16,7 @@ from streamlit import config
 import viz_model as vm
 from tests.support.browser import REPOSITORY
 from tests.support.visitors import Look, Visitor
+from viz_ui.components.panels import Matrix
 from viz_ui.frame import upkeep
 from viz_ui.frame.view import View
 
@@ -25,7 +26,7 @@ WAIT_SECONDS = 60
 def held() -> Counter:
     """How many of the large things there are."""
     gc.unfreeze()  # those that the collector was told to pass over, too
-    kinds = {vm.Trace: "traces", View: "views", vm.Model: "models"}
+    kinds = {vm.Trace: "traces", View: "views", vm.Model: "models", Matrix: "matrices"}
     return Counter(kinds[type(one)] for one in gc.get_objects() if type(one) in kinds)
 
 

@@ -65,7 +65,9 @@ def _end(session: AppSession | None) -> None:
     server = get_instance()
     if session is not None and not server.is_active_session(session.id):
         server.close_session(session.id)
-        session.session_state.clear()  # the server's loop holds the session that it served last until it serves another
+        # The server's loop holds the session that it served last until it serves another one. So its state is made
+        # anew; `clear` would leave the callbacks of its widgets, and what they know.
+        session.session_state.__init__()
     _leaving.remove(session)
     if not _leaving or time.monotonic() - _collected > REST_SECONDS:
         _give_back()

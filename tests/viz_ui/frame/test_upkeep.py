@@ -9,6 +9,8 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 from streamlit.runtime import RuntimeState
+from streamlit.runtime.state import SessionState
+from streamlit.runtime.state.common import WidgetMetadata
 
 import viz_model
 from tests.support.browser import REPOSITORY
@@ -48,7 +50,16 @@ def server(monkeypatch):
 
 
 def session(name):
-    return SimpleNamespace(id=name, session_state={"view": "large"})
+    """One that holds something in its state, and in the callback of a widget."""
+    state = SessionState()
+    state["view"] = "large"
+    metadata = WidgetMetadata("widget", str, str, "string_value", callback=lambda: "large")
+    state._new_widget_state.set_widget_metadata(metadata)
+    return SimpleNamespace(id=name, session_state=state)
+
+
+def held(one):
+    return {*one.session_state._new_session_state, *one.session_state._new_widget_state.widget_metadata}
 
 
 async def after_grace(*leaving, seconds=0.15):
@@ -60,7 +71,7 @@ async def after_grace(*leaving, seconds=0.15):
 def test_a_session_that_nobody_came_back_to_is_closed_and_empty(server):
     one = session("one")
     asyncio.run(after_grace(one))
-    assert (server.closed, one.session_state) == (["one"], {})
+    assert (server.closed, held(one)) == (["one"], set())
     assert (len(server.cleared), len(server.collected)) == (1, 1)
 
 
@@ -68,7 +79,7 @@ def test_who_came_back_in_time_keeps_all(server):
     one = session("one")
     server.active = {"one"}
     asyncio.run(after_grace(one))
-    assert (server.closed, one.session_state, server.cleared) == ([], {"view": "large"}, [])
+    assert (server.closed, held(one), server.cleared) == ([], {"view", "widget"}, [])
 
 
 def test_what_visitors_share_stays_while_one_is_there(server):
