@@ -10,7 +10,16 @@ import pytest
 import streamlit as st
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
+    BertTokenizer,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 import viz_model as vm
 from tests.support.app import drawn_matrices, opened
@@ -164,6 +173,28 @@ def test_a_click_among_the_shown_tokens_chooses_the_token_of_the_pass():
     assert clicked == {"query": 2, "key": None}
     whole = shown_tokens(vm.load("chatty"), vm.load("chatty").trace([0, 1]), "hidden")
     assert whole.is_whole  # there would be nothing left
+
+
+def test_a_pair_of_texts_is_said_to_be_one(tmp_path):
+    """And drawn as the library's own encoding of a pair, for ALBERT as for BERT."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "dog"]
+    pair_reader = BertTokenizer(vocab={piece: place for place, piece in enumerate(pieces)})
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24, "initializer_range": 0.5}
+    torch.manual_seed(0)
+    library = AlbertForMaskedLM(
+        AlbertConfig(vocab_size=len(pieces), embedding_size=8, num_hidden_layers=2, **sizes)
+    ).eval()
+    library.save_pretrained(tmp_path)
+    pair_reader.save_pretrained(tmp_path)
+    test = app("heads", model=str(tmp_path), prompt="the fox [SEP] dog", layer=1, head=1, mask="bidirectional")
+    library.set_attn_implementation("eager")
+    with torch.inference_mode():
+        known = library(**pair_reader("the fox", "dog", return_tensors="pt"), output_attentions=True).attentions
+    np.testing.assert_allclose(received(blob(test, "items"))["weights"][0], known[1][0, 1].numpy(), atol=2e-5)
+    said = " ".join(caption.value for caption in test.sidebar.caption)
+    assert "The model reads two texts" in said
+    assert "Several layers have the same parameters" in said
+    assert "two texts" not in words(app("heads", model=str(tmp_path), prompt="the fox dog", mask="bidirectional"))
 
 
 def test_the_grid_says_which_heads_share_keys_and_values():

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from viz_model.errors import CheckpointError
@@ -20,7 +20,7 @@ NAMES = {
     "n_encoder_layers": ("encoder_layers", "num_layers"),
     "n_heads": ("num_attention_heads", "n_head", "n_heads", "decoder_attention_heads", "num_heads", "attention_heads"),
     "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
-    "d_model": ("hidden_size", "n_embd", "d_model", "dim"),
+    "d_model": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "d_head": ("head_dim", "d_kv"),
     "d_ff": ("intermediate_size", "n_inner", "decoder_ffn_dim", "ffn_dim", "d_ff", "hidden_dim", "ffn_hidden_size"),
     "vocab_size": ("vocab_size",),
@@ -205,6 +205,13 @@ def facts_of(config: dict, path: Path) -> HubConfig:
         activation=ACTIVATIONS.get(activation, activation) or None,
         expert_share=chosen / experts if experts and chosen else 1.0,
     )
+
+
+def with_default_length(facts: HubConfig, said: dict) -> HubConfig:
+    """The facts with the library's own longest text, where config.json is silent; `said` is all that it fills in."""
+    _, length = _said(said, NAMES["context_length"])
+    is_silent = facts.context_length == LONGEST_WITHOUT_LIMIT
+    return replace(facts, context_length=length) if is_silent and isinstance(length, int) else facts
 
 
 def _refuse_family(config: dict, family: str) -> None:

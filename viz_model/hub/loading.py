@@ -13,7 +13,14 @@ from transformers.models.auto import modeling_auto
 from viz_model.errors import CheckpointError
 from viz_model.hub.adapters import merge_adapter
 from viz_model.hub.attention import NAME, register
-from viz_model.hub.facts import find_gguf, has_tokenizer, read_config, read_facts, refuse_beyond_weights
+from viz_model.hub.facts import (
+    find_gguf,
+    has_tokenizer,
+    read_config,
+    read_facts,
+    refuse_beyond_weights,
+    with_default_length,
+)
 from viz_model.hub.headers import StoredTensor, stored_tensors
 from viz_model.hub.host import HubTransformer
 from viz_model.hub.own_attention import adapt, made_with
@@ -87,6 +94,7 @@ def load(path: Path, name: str) -> HubModel:
         model = _read_model(folder, gguf)
         adapter = merge_adapter(model, folder)
         adapt(model)
+        facts = with_default_length(facts, model.config.get_text_config().to_dict())
         host = HubTransformer(model, bool(model.config.is_encoder_decoder))
         prepare(host, facts)
     tokenizer = None
@@ -144,9 +152,10 @@ def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
         if gguf is not None:
             return _of_gguf(gguf, config, own)
         _refuse_larger(_class_of(config), config, own, folder)
-        model, told = _class_of(config).from_pretrained(
-            folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **own, **options
-        )
+        asked = {"config": config, "output_loading_info": True, "ignore_mismatched_sizes": True, **own, **options}
+        model, told = _class_of(config).from_pretrained(folder, **asked)
+        if told["missing_keys"] and _is_stack_alone(model, folder):
+            model, told = transformers.AutoModel.from_pretrained(folder, **asked)
     except CheckpointError:
         raise
     except Exception as error:  # the file, its shapes, or an attention that cannot be chosen
@@ -160,6 +169,12 @@ def _read_model(folder: Path, gguf: Path | None) -> PreTrainedModel:
         raise _of_another_shape(name, folder, found, asked)
     _refuse_misfit(model, told["missing_keys"], folder)
     return model.eval().requires_grad_(False)
+
+
+def _is_stack_alone(model: PreTrainedModel, folder: Path) -> bool:
+    """Whether an encoder was saved without any of the head that its config names, as those that read sentences are."""
+    head = {name for name in model.state_dict() if not name.startswith(f"{model.base_model_prefix}.")}
+    return type(model).__name__.endswith("ForMaskedLM") and not head & set(stored_tensors(folder))
 
 
 def _of_gguf(path: Path, config: PreTrainedConfig, own: dict) -> PreTrainedModel:

@@ -9,11 +9,18 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForCausalLM,
+    BloomConfig,
+    BloomForCausalLM,
+    FalconConfig,
+    FalconForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     LlamaModel,
+    MPNetConfig,
+    MPNetForMaskedLM,
+    MPNetModel,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -90,6 +97,46 @@ def rewrite(folder, change):
     tensors = load_file(folder / WEIGHTS)
     change(tensors)
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+@torch.inference_mode()
+def test_an_encoder_that_was_saved_without_its_head(tmp_path):
+    """all-mpnet-base-v2 names MPNetForMaskedLM, and its file holds the encoder alone."""
+    sizes = {name: size for name, size in SIZES.items() if name != "num_key_value_heads"}
+    library = MPNetModel(MPNetConfig(**sizes, initializer_range=0.2, architectures=["MPNetForMaskedLM"])).eval()
+    library.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": ["MPNetForMaskedLM"]}))
+    model = vm.load(tmp_path)
+    assert not model.config.has_unembedding
+    known = library(torch.tensor([IDS]))[0][0]
+    torch.testing.assert_close(model.trace(IDS)["final_norm"], known, atol=1e-4, rtol=0)
+
+
+def test_half_a_head_is_none(tmp_path):
+    sizes = {name: size for name, size in SIZES.items() if name != "num_key_value_heads"}
+    MPNetForMaskedLM(MPNetConfig(**sizes)).save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS)
+    del tensors["lm_head.dense.weight"]
+    save_file(tensors, tmp_path / WEIGHTS, {"format": "pt"})
+    with pytest.raises(vm.CheckpointError, match=r"'lm_head\.dense\.weight' is missing"):
+        vm.load(tmp_path)
+
+
+def test_what_a_config_leaves_out_is_what_the_library_fills_in(tmp_path):
+    """BLOOM writes n_embed, Falcon no longest text and one key for all heads."""
+    BloomForCausalLM(BloomConfig(vocab_size=67, hidden_size=24, n_layer=2, n_head=4)).save_pretrained(tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    said = {"n_embed": said.pop("hidden_size"), "seq_length": 99} | said
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    assert (read_facts(tmp_path).d_model, vm.load(tmp_path).config.context_length) == (24, 99)
+    falcon = FalconConfig(vocab_size=67, hidden_size=24, num_hidden_layers=2, num_attention_heads=4)
+    FalconForCausalLM(falcon).save_pretrained(tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    said.pop("max_position_embeddings")
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    assert read_facts(tmp_path).n_kv_heads == 1
+    assert vm.load(tmp_path).config.context_length == falcon.max_position_embeddings
 
 
 def test_a_missing_tensor_is_named(folder):
