@@ -202,7 +202,7 @@ def test_the_grid_says_which_heads_share_keys_and_values():
     projected = llama().model.layers[0].self_attn
     each = HEADS * projected.k_proj.out_features // projected.q_proj.out_features
     assert header["keyHeads"] == np.repeat(range(each), HEADS // each).tolist()  # repeat_kv of transformers
-    assert f"{HEADS} heads share {each} key/value heads." in words(app())
+    assert f"The {HEADS} heads of a layer share {each} key/value heads." in words(app())
 
 
 def test_a_model_without_tokenizer_reads_the_ids_that_are_typed():
