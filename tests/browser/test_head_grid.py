@@ -286,7 +286,7 @@ def test_plotly_is_loaded_only_when_the_dialog_opens(page, grid_url):
 
 def test_the_dialog_tells_and_saves_the_exact_numbers_and_tokens_and_closes_for_good(page, grid_url):
     dialog = open_dialog(page, f"{grid_url}/?layer=1&head=2")
-    weights, _ = attention(4, 8, 12, "causal")
+    weights, allowed = attention(4, 8, 12, "causal")
     area = dialog.locator(".nsewdrag").bounding_box()
 
     def hover(row, column):
@@ -306,7 +306,7 @@ def test_the_dialog_tells_and_saves_the_exact_numbers_and_tokens_and_closes_for_
     assert name == "random_layer1_head2_weights.csv"
     table = pd.read_csv(io.BytesIO(content), index_col=0)
     assert list(table.index) == list(table.columns) == labels(12)
-    np.testing.assert_array_equal(table.to_numpy(np.float32), weights[1, 2])
+    np.testing.assert_array_equal(table.to_numpy(np.float32), np.where(allowed, weights[1, 2], np.nan))  # masked: empty
     name, content = saved(page, "NPZ of the whole head")
     assert name == "random_layer1_head2.npz"
     arrays = np.load(io.BytesIO(content))
