@@ -16,6 +16,8 @@ from tests.reference.families import FAMILIES, save_small
 from tests.reference.formula_reader import UnreadableError, evaluate, evaluate_mask
 from tests.reference.variants import ALL
 from tests.reference.weights_by_name import NAMES, Weights, numbers, written_norm
+from tests.support.small_models import make_model, small_config
+from viz_model.model import Model
 from viz_model.shapes.nodes import local_name
 from viz_model.shapes.reference import quantities
 from viz_model.transformer.hooks import capture
@@ -50,7 +52,7 @@ class Page:
         assert found >= AT_LEAST, f"there is no line for {AT_LEAST - found}"
         self.stack, self.block = self.config.stack_name(view.part), self.config.block_name(view.part, layer)
         sizes = (self.config.n_heads, self.config.n_kv_heads, self.config.d_head)
-        self.weights = Weights(model.transformer.model, view.part, layer, sizes, self.config.d_model)
+        self.weights = Weights(model.transformer.network, view.part, layer, sizes, self.config.d_model)
         self.ids = np.array(view.ids)
         self.outs = []
         self.known = self.weights.symbols(len(self.ids))
@@ -105,6 +107,9 @@ class Page:
     def tables(self) -> dict:
         """Rows of positions and of segments, all of which are the first."""
         own, length = {}, len(self.ids)
+        if self.config.position == "sinusoidal" and self.config.is_skeleton:  # Vaswani et al. 2017, §3.5
+            angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, self.config.d_model, 2) / self.config.d_model)
+            own["P"] = own[r"P[0\ldotsT-1]"] = np.stack((np.sin(angles), np.cos(angles)), -1).reshape(length, -1)
         if (module := self.weights.module("P")) is not None:
             offset = self.weights.names.offset
             table = numbers(module.weight if hasattr(module, "weight") else module.weights)
@@ -169,6 +174,24 @@ def model_of(tmp_path_factory):
         return vm.load(folder)
 
     return get
+
+
+OURS = {
+    "GPT-2's": {},
+    "Llama's": {"position": "rotary", "norm": "rms", "activation": "swiglu", "n_kv_heads": 2, "bias": False,
+                "tied_unembedding": False},
+    "RoFormer's": {"position": "rotary", "rotary_pairs": "neighbours", "activation": "relu"},
+    "BERT's": {"layout": "encoder-only", "norm_place": "post", "embedding_norm": True, "activation": "gelu"},
+    "that of 2017": {"layout": "encoder-decoder", "n_encoder_layers": 2, "position": "sinusoidal",
+                     "embedding_scale": True, "norm_place": "post", "activation": "relu"},
+    "two stacks, pre-norm": {"layout": "encoder-decoder", "n_encoder_layers": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_formulas_of_our_own_transformer_give_the_tensors_of_the_pass(kind):
+    model = Model(kind, make_model(small_config(**OURS[kind], vocab_size=67)))
+    assert faults(model) == []
 
 
 FEW = ("GPT-2", "Llama", "Gemma 2", "DeepSeek-V3", "BERT")  # the others take a minute together

@@ -13,6 +13,7 @@ from torch import nn
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from tests.reference.formula_reader import FUNCTIONS, Matrix, side_by_side
+from viz_model.transformer import TransformerConfig
 
 TAKES_THE_MEAN = ("LayerNorm", "CohereLayerNorm", "Cohere2LayerNorm", "OlmoLayerNorm", "NemotronLayerNorm1P")
 ADDS_ONE = ("GemmaRMSNorm", "Gemma2RMSNorm", "Gemma3RMSNorm", "NemotronLayerNorm1P", "VaultGemmaRMSNorm")
@@ -149,7 +150,17 @@ AFTER = {
 }
 EXPERTS = {"W_r": "mlp.gate", "experts": "mlp.experts"}
 
+OF_OURS = {"W_{Q}": "query", "W_{K}": "key", "W_{V}": "value", "W_O": "output"}
 NAMES = {
+    "ours": Names(  # this project's own Transformer
+        {"self": "blocks.{}", "encoder": "encoder.blocks.{}", "decoder": "decoder.blocks.{}"},
+        {**{symbol: f"attn.{path}" for symbol, path in OF_OURS.items()}, r"\mathrm{norm}_1": "norm1",
+         r"\mathrm{norm}_2": "norm2", r"\mathrm{norm}_\times": "norm_cross", "W_g": "ffn.gate", "W_1": "ffn.up",
+         "W_2": "ffn.down"},
+        {"E": "tokens", "P": "{inside}positions", "embedding norm": "{inside}embedding_norm",
+         r"\mathrm{norm}": "{inside}final_norm", "W_U": "unembedding"},
+        cross={symbol: f"cross.{path}" for symbol, path in OF_OURS.items()},
+    ),
     "gpt2": gpt2(),
     "gpt_bigcode": gpt2(),
     "gpt_neo": Names(
@@ -321,11 +332,16 @@ class Weights:
     """The symbols of one attention of one layer. model: of the library; view: which attention, and sizes as numbers."""
 
     def __init__(self, model: nn.Module, part: str, layer: int, heads: tuple[int, int, int], stream: int):
-        self.model, self.config, self.part, self.layer = model, model.config.get_text_config(), part, layer
+        self.is_ours = isinstance(model.config, TransformerConfig)
+        self.model, self.part, self.layer = model, part, layer
+        self.config = model.config if self.is_ours else model.config.get_text_config()
         self.heads, self.groups, self.width = heads
-        self.names = NAMES[self.config.model_type]
+        self.kind = "ours" if self.is_ours else self.config.model_type
+        self.names = NAMES[self.kind]
         self.stack = "encoder" if part == "encoder" else "decoder" if part in ("decoder", "cross") else "self"
         self.stream = stream
+        inside = "" if self.stack == "self" else f"{self.stack}."
+        self.places = {"stack": self.stack, "inside": inside, "layer": layer}
 
     def symbols(self, length: int) -> dict[str, object]:
         """Those of the weights alone; `length` tokens are read."""
@@ -354,7 +370,7 @@ class Weights:
             paths = [f"{block}.{path.format(last=last)}" for path in inside[symbol].split("|")]
         for path in filter(None, paths):
             try:
-                return self.model.get_submodule(path.format(stack=self.stack, layer=self.layer))
+                return self.model.get_submodule(path.format(**self.places))
             except AttributeError:
                 continue
         return None
@@ -435,7 +451,7 @@ class Weights:
 
     def rotation(self, length: int) -> Callable:
         """The turn of queries or keys at each position (H,T,D); only the first numbers turn, or the last (DeepSeek)."""
-        kind = self.config.model_type
+        neighbours = self.is_ours and self.config.rotary_pairs == "neighbours"
         frequencies, factor = self.frequencies(length)
         if frequencies is None:
             return lambda x: x * np.nan
@@ -444,10 +460,10 @@ class Weights:
         cos, sin = np.cos(angles) * factor, np.sin(angles) * factor
 
         def turned(x: np.ndarray) -> np.ndarray:
-            if kind in NEIGHBOURS + PARTED:
+            if neighbours or self.kind in NEIGHBOURS + PARTED:
                 one, two = x[..., 0::2], x[..., 1::2]
                 first, second = one * cos - two * sin, two * cos + one * sin
-                if kind in PARTED:
+                if self.kind in PARTED:
                     return np.concatenate([first, second], -1)
                 return np.stack([first, second], -1).reshape(x.shape)
             one, two = np.split(x, 2, -1)
@@ -465,6 +481,8 @@ class Weights:
 
     def frequencies(self, length: int) -> tuple[np.ndarray | None, float]:
         config = self.config
+        if self.is_ours:
+            return config.rotary_base ** (-np.arange(0, self.width, 2) / self.width), 1.0
         if rotary := getattr(config, "rotary_dim", None):
             return 10000.0 ** (-np.arange(0, rotary, 2) / rotary), 1.0
         rope = getattr(config, "rope_parameters", None)
@@ -487,7 +505,7 @@ class Weights:
             below = 2 ** int(math.log2(self.heads))
             slopes = [2 ** (-8 * n / below) for n in range(1, below + 1)]
             slopes += [2 ** (-4 * n / below) for n in range(1, 2 * below + 1, 2)]
-            before = self.width**-0.5 if self.config.model_type == "falcon" else 1.0  # it divides the sum
+            before = self.width**-0.5 if self.kind == "falcon" else 1.0  # it divides the sum
             return {"m_h": before * np.array(slopes[: self.heads])[:, None, None], "S": float(keys)}
         table, config = numbers(self.module("B").weight), self.config
         both, count = self.part in ("encoder", "self"), len(table)
