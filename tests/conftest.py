@@ -7,6 +7,7 @@ file, a page or a server has opened is opened once. The browser's files come fir
 
 import importlib.util
 import os
+import random
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +38,11 @@ def pytest_addoption(parser):
         help="also test with real models, which are fetched (180 MB)",
     )
     parser.addoption("--slow", action="store_true", help="also run the tests that are marked slow, minutes of them")
+    parser.addoption(
+        "--shuffle",
+        metavar="SEED",
+        help="run the files, and the tests of each, in an order that this text draws; the same one draws it again",
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -99,3 +105,17 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
     items.sort(key=lambda item: item.get_closest_marker("browser") is None)
+    if seed := config.getoption("--shuffle"):
+        items[:] = shuffled(items, random.Random(seed))
+
+
+def shuffled(items, generator):
+    """The files in another order, and in each file its tests: what a file has opened is still opened once."""
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    groups = list(files.values())
+    generator.shuffle(groups)
+    for group in groups:
+        generator.shuffle(group)
+    return [item for group in groups for item in group]

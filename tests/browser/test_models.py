@@ -50,7 +50,7 @@ def fetch_typed(page):
 
 @pytest.mark.slow
 def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_path):
-    hub.pause = 0.3
+    hub.may_end.clear()
     open_page(page, models_url)
     nothing_sticks_out(page, ".model-table", "light")
     expect(row(page, "tiny-gpt")).to_have_attribute("aria-current", "true")
@@ -69,7 +69,7 @@ def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_
     expect(page.get_by_text("was cancelled. Nothing of it was kept.")).to_be_visible()
     assert [path.name for path in (tmp_path / "fetched").iterdir()] == [".lock"]
 
-    hub.pause = 0
+    hub.may_end.set()
     settle(page)
     fetch_typed(page)
     look = row(page, NAME).get_by_role("button", name=f"Look at it: {NAME}")

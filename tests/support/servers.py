@@ -5,12 +5,12 @@ import io
 import json
 import os
 import threading
-import time
 import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.support.small_models import small_config, small_model
+from tests.support.waiting import PATIENCE
 from viz_model.checkpoints import save
 from viz_model.fetching.offers import Offer, Package
 from viz_model.hub.facts import HubConfig
@@ -66,11 +66,12 @@ def offer(content, **changes):
 class Index:
     """A package index and a Hub in one: `files` by path; `sent` is what was asked for.
 
-    cut_at: bytes after which an answer breaks off. pause: seconds before each block of a file.
+    cut_at: bytes after which an answer breaks off. may_end: while it is cleared, the last block of a file is held back.
     """
 
     def __init__(self):
-        self.files, self.sent, self.cut_at, self.pause = {}, [], None, 0.0
+        self.files, self.sent, self.cut_at, self.may_end = {}, [], None, threading.Event()
+        self.may_end.set()
 
     def add_wheel(self, content):
         self.files["/simple/small-package/"] = b'<a href="/small_package-1.0-py3-none-any.whl">wheel</a>'
@@ -120,8 +121,8 @@ def serving(index):
                 if index.cut_at is not None and start > index.cut_at and not path.startswith(("/simple/", "/api/")):
                     self.close_connection = True
                     return
-                if index.pause and not path.startswith(("/simple/", "/api/")):
-                    time.sleep(index.pause)
+                if start + block >= len(content) and not path.startswith(("/simple/", "/api/")):
+                    index.may_end.wait(PATIENCE)
                 try:
                     self.wfile.write(content[start : start + block])
                 except OSError:  # the other side was cancelled
@@ -138,6 +139,7 @@ def serving(index):
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
+        index.may_end.set()
         server.shutdown()
         server.server_close()
 

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from tests.support.waiting import PATIENCE
 from viz_model.latest import Latest
 
 
@@ -53,17 +54,17 @@ def test_a_value_is_made_once_for_all_who_ask_and_what_is_kept_can_be_had_meanwh
     def make():
         made.append(1)
         begun.set()
-        assert let_go.wait(30)
+        assert let_go.wait(PATIENCE)
         return object()
 
     threads = [threading.Thread(target=lambda: got.append(latest.get("slow", make))) for _ in range(5)]
     for thread in threads:
         thread.start()
-    assert begun.wait(30)
+    assert begun.wait(PATIENCE)
     assert latest.get("kept", lambda: 1 / 0) == "at once"
     let_go.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert len(made) == 1
     assert len(got) == 5
     assert len(set(map(id, got))) == 1

@@ -1,7 +1,6 @@
 """The page Models, and the choice of a model in the sidebar, in every state that a reader can bring them to."""
 
 import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -16,6 +15,7 @@ from tests.support import servers
 from tests.support.app import MAIN, address_of, at, opened, switch_page
 from tests.support.small_models import make_model, small_config
 from tests.support.small_tokenizers import small_tokenizer
+from tests.support.waiting import until
 from viz_model import fetching, memory_limits
 from viz_model.checkpoints import save
 from viz_model.fetching import Source
@@ -226,11 +226,11 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     monkeypatch.setitem(fetching.OFFERS, REAL, replace(offer, name=REAL, facts=fetching.OFFERS[REAL].facts))
     told = json.dumps({"parameters": offer.parameters, "has_tokenizer": True})  # the trial is tested elsewhere
     monkeypatch.setattr(fetching, "_command", lambda *words, **options: told)
-    index.pause = 0.2
+    index.may_end.clear()
 
     test = AppTest.from_file(MAIN, default_timeout=60).run()
     test.sidebar.button(key="fetch_real").click().run()
-    wait_until(lambda: fetcher().latest.progress.done > 0)
+    until(lambda: fetcher().latest.progress.done > 0)
     switch_page(test, "models").run()  # it goes on on another page
     [progress] = test.sidebar.get("progress")
     assert "downloading: " in progress.proto.text
@@ -244,9 +244,9 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     assert rows(test)[REAL]["state"] == "to fetch"
     assert [path.name for path in (tmp_path / "fetched").iterdir()] == [".lock"]
 
-    index.pause = 0
+    index.may_end.set()
     test.sidebar.button(key="fetch_real").click().run()
-    wait_until(lambda: not fetcher().latest.is_under_way)
+    until(lambda: not fetcher().latest.is_under_way)
     assert fetcher().latest.problem == ""
     test.run()
     assert rows(test)[REAL]["state"] == "fetched"
@@ -257,13 +257,6 @@ def test_a_real_model_by_one_click_its_progress_and_a_look_at_it(tmp_path, index
     assert test.sidebar.selectbox(key="model").value == REAL
     assert acts(test, REAL) == ["Chosen", "Remove"]
     assert not [button for button in test.sidebar.button if button.key in ("look_at_fetched", "fetch_real")]
-
-
-def wait_until(is_so, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_an_id_of_the_hub_that_is_none_gets_a_sentence():

@@ -1,7 +1,6 @@
 """The page Training in every state that a reader can bring it to: targets against `transformers`, a live training."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from tests.support.app import PROMPTS, at, ids, opened
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import gpt2
+from tests.support.waiting import PATIENCE, until
 from viz_model import checkpoints
 from viz_model.jobs import TRAINING, Visitor
 from viz_model.training.live import LiveTraining, train
@@ -123,7 +123,7 @@ def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
     assert not test.exception
     [training] = desk.jobs
     test.run()
-    assert training.wait(90)
+    assert training.wait(PATIENCE)
     test.run()
     assert not test.exception
     assert not training.problem
@@ -165,17 +165,14 @@ def test_while_somebody_else_trains_one_waits_and_a_stop_ends_ones_own(desk):
     assert desk.jobs[0] is other
     training = desk.jobs[1]
     other.stop()
-    assert other.wait(30)
+    assert other.wait(PATIENCE)
     test.run()
     assert not test.info
     assert desk.jobs == (training,)
-    end = time.monotonic() + 90
-    while not training.snapshots:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    until(lambda: training.snapshots)
     test.run()
     test.button(key="live_stop").click().run()
-    assert training.wait(30)
+    assert training.wait(PATIENCE)
     test.run()
     assert not test.exception
     assert training.was_stopped

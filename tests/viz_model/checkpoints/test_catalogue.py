@@ -96,7 +96,8 @@ def test_a_damaged_folder_is_left_out_and_named_with_a_sentence(shelf, damage, p
     assert here() == ["whole"]
     [found] = checkpoints.damaged()
     assert found.folder == folder
-    assert str(folder) in found.problem
+    assert str(Path("checkpoints", place, "bad")) in found.problem
+    assert str(shelf) not in found.problem, "a visitor reads this"
     assert found.problem.endswith(".")
     with pytest.raises(VizError):
         checkpoints.describe(folder)

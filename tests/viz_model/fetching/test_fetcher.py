@@ -1,24 +1,16 @@
 """The fetches of a server: begun, watched, waiting, cancelled, and what is said when they have ended."""
 
-import time
-
 import pytest
 
 from tests.support.servers import NAME
+from tests.support.waiting import until
 from viz_model.errors import FetchError
 from viz_model.fetching.fetcher import Fetcher
 
 
-def wait_until(is_so, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_fetch_is_watched_others_wait_and_it_is_cancelled(offered, index, shelf):
     offered()
-    index.pause = 0.2
+    index.may_end.clear()
     fetcher = Fetcher()
     assert fetcher.latest is None
     job = fetcher.start(NAME, shelf)
@@ -27,7 +19,7 @@ def test_a_fetch_is_watched_others_wait_and_it_is_cancelled(offered, index, shel
     next_one = fetcher.start("org/next", shelf)
     assert [one.of for one in fetcher.coming] == [NAME, "org/next"]
     assert not next_one.has_begun
-    wait_until(lambda: job.progress.done > 0)
+    until(lambda: job.progress.done > 0)
     assert job.progress.words == "downloading"
     fetcher.cancel("org/next")
     assert next_one.was_stopped
@@ -49,5 +41,5 @@ def test_what_went_wrong_is_said_and_it_can_be_started_again(offered, shelf):
     offered(sha256="0" * 64)
     for _ in range(2):
         fetcher.start(NAME, shelf)
-        wait_until(lambda: not fetcher.latest.is_under_way)
+        until(lambda: not fetcher.latest.is_under_way)
         assert "is not the file that was published" in fetcher.latest.problem

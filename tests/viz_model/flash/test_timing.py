@@ -1,11 +1,10 @@
 """What is measured: bytes that are known beforehand, the same attention both ways, and a process that can be ended."""
 
-import time
-
 import pytest
 import torch
 from torch.nn import functional as F
 
+from tests.support.waiting import PATIENCE, until
 from viz_model.flash.measuring import Measuring
 from viz_model.flash.timing import (
     Shapes,
@@ -66,10 +65,8 @@ def test_what_would_take_too_much_memory_is_left_out():
 
 def test_a_measurement_tells_length_after_length_and_ends_when_asked():
     measuring = Measuring(Shapes(heads=2, groups=1, width=8, causal=True)).start()
-    until = time.monotonic() + 60
-    while not measuring.timings and measuring.is_under_way and time.monotonic() < until:
-        time.sleep(0.1)
-    measuring.stop(10)
+    until(lambda: measuring.timings or not measuring.is_under_way)
+    measuring.stop(PATIENCE)
     assert not measuring.is_under_way
     assert measuring.was_stopped
     assert not measuring.problem
@@ -81,6 +78,6 @@ def test_a_measurement_tells_length_after_length_and_ends_when_asked():
 
 def test_a_process_that_fails_says_so():
     measuring = Measuring(Shapes(heads=3, groups=2, width=8, causal=True)).start()  # 3 heads cannot share 2
-    measuring.wait(60)
+    measuring.wait(PATIENCE)
     assert measuring.problem.startswith("The measurement ended early: ")
     assert not measuring.was_stopped

@@ -3,11 +3,11 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import PATIENCE, until
 from viz_model.errors import JobStopped
 from viz_model.jobs import Job, untold
 from viz_model.jobs import child as children
@@ -36,13 +36,6 @@ def is_alive(pid):
         return False
 
 
-def until(is_so, seconds=60):
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.02)
-
-
 def test_it_gives_what_it_wrote_its_arguments_and_nothing_to_read(script):
     code = "import sys; print(sys.argv[1:], repr(sys.stdin.read()), __name__)"
     assert run([script(code), "one", "two words"], untold, "writing").strip() == "['one', 'two words'] '' __main__"
@@ -67,7 +60,7 @@ def test_its_bytes_are_told_and_a_stop_ends_it(script, tmp_path):
     job = Job(lambda job: run([path], job.tell, "writing", folder=tmp_path, grows=folder, total=900)).start()
     until(lambda: job.progress.done)
     assert (job.progress.done, job.progress.total, job.progress.words) == (900, 900, "writing")
-    job.stop(30)
+    job.stop(PATIENCE)
     with pytest.raises(JobStopped):
         job.result()
 
@@ -84,7 +77,7 @@ def test_a_stopped_job_leaves_no_process(script):
 
     job = Job(work).start()
     until(lambda: child is not None)
-    job.stop(30)
+    job.stop(PATIENCE)
     assert not job.is_under_way
     assert not is_alive(child.process.pid)
 
@@ -105,7 +98,7 @@ def test_a_child_ends_with_a_parent_that_was_killed(script):
     pid = int(parent.stdout.readline())
     assert is_alive(pid)
     parent.send_signal(signal.SIGKILL)
-    parent.wait(30)
+    parent.wait(PATIENCE)
     parent.stdout.close()
     until(lambda: not is_alive(pid))
 
@@ -123,7 +116,7 @@ while not os.path.exists(sys.argv[2]):
 def test_a_program_that_ends_ends_its_jobs_and_does_not_wait_for_their_work(script, tmp_path):
     told = tmp_path / "pid"
     path = script(f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
-    subprocess.run([sys.executable, "-c", ENDING, path, told], cwd=ROOT, timeout=120, check=True)
+    subprocess.run([sys.executable, "-c", ENDING, path, told], cwd=ROOT, timeout=PATIENCE, check=True)
     assert not is_alive(int(told.read_text()))
 
 

@@ -5,10 +5,9 @@ import threading
 
 import pytest
 
+from tests.support.waiting import PATIENCE
 from viz_model.errors import JobStopped, VizError
 from viz_model.jobs import Job, Progress, Turns, untold
-
-SECONDS = 30  # that a busy machine may need
 
 
 class Held:
@@ -22,7 +21,7 @@ class Held:
         job.parts.append("the first half")
         job.tell(1, 2, "halfway")
         self.begun.set()
-        assert self.let_go.wait(SECONDS)
+        assert self.let_go.wait(PATIENCE)
         job.tell(2, 2)
         return "the result"
 
@@ -33,7 +32,7 @@ def test_progress_and_parts_can_be_read_while_it_works_and_the_result_after():
     assert (job.has_begun, job.is_under_way, job.seconds) == (False, True, 0.0)
     assert job.progress == Progress(0, None, "starting")
     job.start()
-    assert held.begun.wait(SECONDS)
+    assert held.begun.wait(PATIENCE)
     assert job.progress == Progress(1, 2, "halfway")
     assert job.progress.share == 0.5
     assert job.parts == ["the first half"]
@@ -56,11 +55,11 @@ def test_a_share_is_from_0_to_1(done, total, share):
 def test_a_stop_ends_the_work_where_it_next_tells_and_its_parts_stay():
     held = Held()
     job = Job(held).start()
-    assert held.begun.wait(SECONDS)
+    assert held.begun.wait(PATIENCE)
     job.stop()
     assert job.is_under_way
     held.let_go.set()
-    assert job.wait(SECONDS)
+    assert job.wait(PATIENCE)
     assert job.was_stopped
     assert job.problem == "", "a stop is nothing that went wrong"
     assert job.parts == ["the first half"]
@@ -75,12 +74,12 @@ def test_a_stop_reaches_work_that_waits_and_cannot_tell():
     def work(job):
         job.at_stop(let_go.set)
         begun.set()
-        assert let_go.wait(SECONDS)
+        assert let_go.wait(PATIENCE)
         return "what there was"
 
     job = Job(work).start()
-    assert begun.wait(SECONDS)
-    job.stop(SECONDS)
+    assert begun.wait(PATIENCE)
+    job.stop(PATIENCE)
     assert not job.is_under_way
     assert job.was_stopped
     assert job.result() == "what there was"
@@ -91,14 +90,14 @@ def test_what_is_asked_for_after_a_stop_is_done_at_once():
 
     def work(job):
         begun.set()
-        assert let_go.wait(SECONDS)
+        assert let_go.wait(PATIENCE)
         job.at_stop(lambda: called.append(1))
 
     job = Job(work).start()
-    assert begun.wait(SECONDS)
+    assert begun.wait(PATIENCE)
     job.stop()
     let_go.set()
-    assert job.wait(SECONDS)
+    assert job.wait(PATIENCE)
     assert called == [1]
 
 
@@ -112,7 +111,7 @@ def test_what_goes_wrong_is_said_and_raised_where_the_result_is_asked_for(error,
         raise error
 
     job = Job(work).start()
-    assert job.wait(SECONDS)
+    assert job.wait(PATIENCE)
     assert job.problem == problem
     with pytest.raises(type(error)):
         job.result()
@@ -130,16 +129,16 @@ def test_the_work_is_done_in_the_context_that_the_job_was_made_in():
 def test_a_job_that_is_stopped_while_it_waits_never_begins_and_frees_its_place():
     turns, first, second, third = Turns(), Held(), Held(), Held()
     jobs = [Job(work).start(turns) for work in (first, second, third)]
-    assert first.begun.wait(SECONDS)
+    assert first.begun.wait(PATIENCE)
     jobs[1].stop()
     assert not jobs[1].is_under_way
     with pytest.raises(JobStopped):
         jobs[1].result()
     first.let_go.set()
-    assert third.begun.wait(SECONDS)
+    assert third.begun.wait(PATIENCE)
     assert second.calls == 0
     third.let_go.set()
-    assert jobs[2].wait(SECONDS)
+    assert jobs[2].wait(PATIENCE)
 
 
 def test_an_ended_job_holds_nothing_of_its_work():

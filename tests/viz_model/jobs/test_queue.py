@@ -2,9 +2,8 @@
 
 import threading
 
+from tests.support.waiting import PATIENCE
 from viz_model.jobs import Job, Turns, Visitor
-
-SECONDS = 30
 
 
 class Desk:
@@ -18,14 +17,14 @@ class Desk:
 
         def work(job):
             self.begun.append(name)
-            assert let_go.wait(SECONDS)
+            assert let_go.wait(PATIENCE)
             job.tell()
 
         self.jobs[name] = visitor.start(Job(work, of=name), self.turns)
 
     def end(self, name):
         self._let_go[name].set()
-        assert self.jobs[name].wait(SECONDS)
+        assert self.jobs[name].wait(PATIENCE)
 
     @property
     def queue(self):
@@ -85,7 +84,7 @@ def test_who_has_left_begins_nothing_more():
 def test_a_job_that_fails_frees_its_place():
     desk, visitor = Desk(), Visitor()
     failing = visitor.start(Job(lambda job: 1 / 0), desk.turns)
-    assert failing.wait(SECONDS)
+    assert failing.wait(PATIENCE)
     desk.ask(visitor, "next")
     assert desk.jobs["next"].has_begun
     desk.end("next")

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from tests.support.waiting import PATIENCE, until
 from viz_model.errors import TrainingError
 from viz_model.jobs import Turns, Visitor
 from viz_model.jobs.child import Child
@@ -23,7 +23,6 @@ WATCHED = "abcdefabcdef"
 SMALL = Size(n_layers=2, n_heads=2, d_model=16)
 TEXT = "The king had three daughters. " * 20
 NEVER = lambda: False  # noqa: E731
-LONG = 90  # seconds that a busy machine may need
 
 
 def told(plan, is_stopped=NEVER):
@@ -44,13 +43,6 @@ def same(one: Snapshot, other: Snapshot, atol=0.0):
         assert (left is None and right is None) or left == pytest.approx(right, abs=atol)
     for name in ("previous", "induction", "weights"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=atol, rtol=0)
-
-
-def until(condition, seconds=LONG):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("task", ["repeats", "text"])
@@ -90,7 +82,7 @@ def test_the_child_tells_what_the_same_job_tells_here_and_leaves_this_process_al
     training = LiveTraining(repeats_plan(SMALL, 20, 3, WATCHED)).start()
     assert training.is_under_way
     first, shots, last = told(training.plan)
-    assert training.wait(LONG)
+    assert training.wait(PATIENCE)
     assert not training.problem
     assert len(training.snapshots) == len(shots) == 21
     for one, other in zip(training.snapshots, shots, strict=True):
@@ -111,13 +103,13 @@ def test_one_at_a_time_until_it_is_stopped():
     until(lambda: len(first.snapshots) > 1)
     assert (first.progress.done, first.progress.total) == (first.snapshots[-1].step, MOST_STEPS)
     first.stop()
-    assert first.wait(20)
+    assert first.wait(PATIENCE)
     assert first.was_stopped
     assert not first.problem
     assert first.last.step == first.snapshots[-1].step < MOST_STEPS
     until(lambda: second.snapshots)
     second.stop()
-    assert second.wait(20)
+    assert second.wait(PATIENCE)
 
 
 def test_a_process_that_is_killed_is_noticed(monkeypatch):
@@ -132,14 +124,14 @@ def test_a_process_that_is_killed_is_noticed(monkeypatch):
     training = LiveTraining(repeats_plan(SMALL, MOST_STEPS, 0, WATCHED)).start()
     until(lambda: children)
     os.kill(children[0].process.pid, signal.SIGKILL)
-    assert training.wait(20)
+    assert training.wait(PATIENCE)
     assert "ended with the status -9" in training.problem
     assert not training.was_stopped
 
 
 def test_time_is_bounded():
     training = LiveTraining(repeats_plan(SMALL, MOST_STEPS, 0, WATCHED), most_seconds=0.1).start()
-    assert training.wait(LONG)
+    assert training.wait(PATIENCE)
     assert (training.last.step if training.last else 0) < MOST_STEPS
     assert not training.was_stopped
 

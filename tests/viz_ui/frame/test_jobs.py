@@ -8,10 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from tests.support.screen import Screen
+from tests.support.waiting import PATIENCE
 from viz_model.jobs import Job, Turns, Visitor
 from viz_ui.frame import jobs
-
-SECONDS = 30
 
 
 def page():
@@ -78,7 +77,7 @@ class Held:
         self.calls += 1
         job.tell(1, 4)
         self.begun.set()
-        assert self.let_go.wait(SECONDS)
+        assert self.let_go.wait(PATIENCE)
         job.tell(2, 4)
         return "the result"
 
@@ -102,7 +101,7 @@ def cut_off(screen, work, of="first"):
     """A run that a click cuts off after the work has begun."""
 
     def click():
-        if len(screen.bars) > 1 and work.begun.wait(SECONDS):
+        if len(screen.bars) > 1 and work.begun.wait(PATIENCE):
             raise StopException
 
     screen.bars, screen.click = [], click
@@ -132,7 +131,7 @@ def test_a_stop_ends_the_work_and_it_is_begun_anew_when_it_goes_on(screen):
     screen.stops = False
     assert screen.session_state == {"count_stopped": "first"}
     held.let_go.set()
-    assert job.wait(SECONDS)
+    assert job.wait(PATIENCE)
     assert job.was_stopped
     with pytest.raises(jobs.Stopped):
         wait_for(held)
@@ -214,5 +213,5 @@ def test_a_closed_tab_ends_what_it_waited_for(screen):
     job = screen.session_state["job_under_way"]
     jobs.visitor().leave()
     held.let_go.set()
-    assert job.wait(SECONDS)
+    assert job.wait(PATIENCE)
     assert job.was_stopped

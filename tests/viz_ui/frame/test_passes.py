@@ -9,6 +9,7 @@ from streamlit.runtime.scriptrunner import StopException
 import viz_model as vm
 from tests.support.app import address_of, opened
 from tests.support.screen import Screen
+from tests.support.waiting import PATIENCE
 from viz_model.jobs import Job, Turns, Visitor
 from viz_ui.frame import jobs, passes
 
@@ -41,7 +42,7 @@ class Held:
 
     def _hold(self, mixed):
         self.begun.set()
-        assert self.let_go.wait(30)
+        assert self.let_go.wait(PATIENCE)
         return mixed
 
 
@@ -49,7 +50,7 @@ def cut_off(screen, work):
     """A run that a click cuts off while it waits for the pass, which has begun."""
 
     def click():
-        if len(screen.bars) > 1 and work.begun.wait(30):
+        if len(screen.bars) > 1 and work.begun.wait(PATIENCE):
             raise StopException  # a click stops the run that is on its way, and begins another
 
     screen.bars, screen.click = [], click
@@ -95,7 +96,7 @@ def test_a_pass_ends_when_another_is_asked_for_and_can_be_begun_again(screen):
     first = screen.session_state["job_under_way"]
     assert passes.shown_pass("kind", "b", MODEL, PROMPT, lambda: "the other") == "the other"
     held.let_go.set()
-    assert first.wait(30)
+    assert first.wait(PATIENCE)
     assert first.progress.done <= 1, "it went on after its first layer"
     assert passes.shown_pass("kind", "a", MODEL, PROMPT, held).read.ids
     assert held.calls == 2
@@ -109,7 +110,7 @@ def test_a_pass_that_is_stopped_ends_at_the_next_site_and_goes_on_when_asked(scr
     with pytest.raises(jobs.Stopped, match="reads the prompt"):
         passes.shown_pass("kind", "a", MODEL, PROMPT, held, can_stop=True)
     held.let_go.set()
-    assert job.wait(30)
+    assert job.wait(PATIENCE)
     assert job.progress.done <= 1, "it went on after the stop"
     screen.stops = False
     screen.session_state.clear()  # as the button “Go on” does
@@ -147,7 +148,7 @@ def test_passes_of_one_page_are_one_piece_of_work_and_those_that_are_done_stay(s
         return passes.kept_passes("kind", {"a": first, "b": held}, MODEL, PROMPT, most=2)
 
     def click():
-        if len(screen.bars) > 1 and held.begun.wait(30):
+        if len(screen.bars) > 1 and held.begun.wait(PATIENCE):
             raise StopException
 
     screen.click = click
@@ -224,7 +225,7 @@ def test_a_page_that_waits_for_nothing_ends_what_another_one_waited_for():
     let_go, ended = threading.Event(), threading.Event()
 
     def work(job):
-        assert let_go.wait(30)
+        assert let_go.wait(PATIENCE)
         try:
             job.tell()
         finally:
@@ -234,5 +235,5 @@ def test_a_page_that_waits_for_nothing_ends_what_another_one_waited_for():
     test.run()
     assert "job_under_way" not in test.session_state
     let_go.set()
-    assert ended.wait(30)
+    assert ended.wait(PATIENCE)
     assert job.was_stopped
