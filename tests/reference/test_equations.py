@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.bloom import modeling_bloom
 
 import viz_model as vm
-from tests.reference.families import _causal, save_small
+from tests.reference.families import _causal, compare, save_small
 from tests.reference.variants import VARIANTS
 from viz_model.heads.measures import entropy
 from viz_model.misconceptions.equations import through_one_equation
@@ -175,6 +175,25 @@ def test_a_layer_that_turns_nothing_says_so(model_of):
 
 def test_a_table_of_sinusoids_in_a_module_of_its_own_is_one(model_of):
     assert model_of("M2M100").config.position == "sinusoidal"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "sizes"),
+    [
+        ("mpt", {"d_model": 36, "n_layers": 2, "n_heads": 6, "max_seq_len": 20, "attn_config": {"clip_qkv": 9.0}}),
+        ("olmo", {"hidden_size": 36, "num_hidden_layers": 2, "num_attention_heads": 6, "clip_qkv": 9.0,
+                  "intermediate_size": 44, "max_position_embeddings": 20}),
+    ],
+)  # fmt: skip
+def test_queries_that_may_be_cut_off_are_no_plain_product(model_type, sizes, tmp_path):
+    """With 9 nothing is cut off in the first pass; other texts may have larger numbers."""
+    family = _causal(model_type, sizes)
+    save_small(family, tmp_path)
+    assert compare(family, tmp_path).weights <= 1e-4
+    model = vm.load(tmp_path)
+    written = {row.site: row.formula for row in quantities(model, model.trace(IDS), 1)}
+    for letter in "qkv":
+        assert written[f"blocks.1.attn.{letter}"] == rf"{letter.upper()} = f_{letter.upper()}({X})"
 
 
 def test_positions_that_are_not_seen_are_not_said_to_be_none(tmp_path):

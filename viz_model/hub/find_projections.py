@@ -54,14 +54,19 @@ def install(
     read: Tensor,
     thetas: Sequence[Tensor],
     until: int | None = None,
+    *,
+    clips: bool = False,
 ) -> tuple[Equation, dict[str, Maps | None]]:
     """Offer q_pre and k_pre of an attention, where it turns what a module gave; gives its equation, and the maps that
     make its queries "q" and keys "k".
 
     events: those of its block before the product. read: what its queries are made of (B,T,C). thetas: frequencies that
-    a rotation of this model may have, in texts of up to `until` tokens.
+    a rotation of this model may have, in texts of up to `until` tokens. clips: whether large numbers of queries, keys
+    and values are cut off, so that what three tokens show need not hold of others.
     """
     found = {letter: _projection(events, letter, call) for letter in "qkv"}
+    turned = any(one is not None and one.turned for one in found.values())
+    found = dict.fromkeys("qkv") if clips else found
     for letter in "qk":
         if found[letter] is not None and found[letter].turned:
             _offer(f"{name}.{letter}_pre", found[letter])
@@ -72,7 +77,7 @@ def install(
     kinds |= {
         letter: how for letter, how in _made_otherwise(events, found, call, read).items() if kinds[letter] == OTHER
     }
-    turned = any(one is not None and one.turned for one in found.values()) or LATE_TURNS & set(kinds.values())
+    turned = turned or LATE_TURNS & set(kinds.values())
     equation = replace(
         call.equation,
         query=kinds["q"],
@@ -84,6 +89,12 @@ def install(
         slopes=None if call.bias is None else slopes(call.bias),
     )
     return equation, {letter: made[letter] for letter in "qk"}
+
+
+def clips(host: HubTransformer) -> bool:
+    """Whether a model cuts off large numbers of its queries, keys and values (MPT, OLMo), by its config."""
+    said = _said(host)
+    return (said.get("clip_qkv") or (said.get("attn_config") or {}).get("clip_qkv")) is not None
 
 
 def slopes(bias: Tensor) -> tuple[float, ...] | None:

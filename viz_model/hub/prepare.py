@@ -194,7 +194,9 @@ def _install_block(
         if found.norm_place == "post":
             read = found.sites[norms[kind][1]].tensor if norms[kind][1] in found.sites else None
         attention = f"{name}.{kind}"
-        equation, made[kind] = find_projections.install(attention, own[:at], call, read, thetas, host.angles_switch_at)
+        equation, made[kind] = find_projections.install(
+            attention, own[:at], call, read, thetas, host.angles_switch_at, clips=find_projections.clips(host)
+        )
         out = find_projections.made_of(own, found.sites.get(f"{kind}.out"), call.mixed)
         host.equations[attention] = replace(equation, out=out)
     host.block_maps[name] = find_maps.of_block(found, own, made)
