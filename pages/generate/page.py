@@ -245,7 +245,7 @@ def draw_costs(run: Run, choices: Choices) -> None:
     st.plotly_chart(figure, key="costs", config={"displayModeBar": False})
     st.caption(
         "For comparison, each step also runs without the cache, on all tokens again. The times are measured as you "
-        "watch. A step of a small model is so short that most of its time is overhead, so the cache may save none. "
+        "watch. A step of a small model is so short that most of its time is overhead, so the cache may save no time. "
         "Memory for the cache is reserved before the first step; “cache bytes” shows how much of it is in use. "
         "“By formula” is the calculated size of the cache: 2 (K and V) · L layers · G key/value heads · D numbers of a "
         f"head · {'(T + S) tokens of target and source' if steps[0].source else 'S tokens'} · 4 bytes. “Logits differ "

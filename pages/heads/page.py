@@ -122,8 +122,12 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, colours: WeightColour
         on_pick=pick_head,
     )
     config = view.trace.config
-    law = "" if colours.law == "linear" else f", {colours.law}"
-    scale = "Each thumbnail has a scale of its own." if colours.is_own else f"All share one scale, 0 to 1{law}."
+    law = "" if colours.law == "linear" else f"{colours.law} "
+    scale = (
+        "Each thumbnail has a scale of its own."
+        if colours.is_own
+        else f"All thumbnails share one {law}scale, from 0 to 1."
+    )
     pooled = pooling_words((len(shown.queries), len(shown.keys)), small.shape[-2:])
     shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
     if key_heads(view):

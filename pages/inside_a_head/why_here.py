@@ -58,8 +58,8 @@ def _compared(view: View) -> int | str | None:
 
 def _say_what_it_is_made_of(view: View, terms: ScoreTerms) -> None:
     """The answer in a sentence."""
-    against = {None: "", "row": ", compared with the mean of the scores in its row"}.get(
-        terms.than, f", compared with the score of key {terms.than}"
+    against = {None: "", "row": " above the mean of the scores in its row"}.get(
+        terms.than, f" above the score of key {terms.than}"
     )
     of_key, of_query = int(terms.of_key.argmax()), int(terms.of_query.argmax())
     st.markdown(
@@ -92,7 +92,8 @@ def _draw_side(view: View, terms: ScoreTerms, side: str, reach: float) -> None:
             key=f"why_open_{side}",
             on_click=_open,
             args=(view, best, side),
-            help="This head wrote what adds most here. Its own weights show which tokens it took that from.",
+            help="Of all heads, this one wrote the component that adds most to this score. Its own "
+            "weights show which tokens it took that from.",
         )
 
 

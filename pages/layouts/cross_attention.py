@@ -53,7 +53,7 @@ def _draw_texts() -> None:
         on_click=lambda: _take(examples[st.session_state.source_example]),
         icon=":material/list:",
     )
-    words = "This takes, by chance, a date that was not used in training."
+    words = "Takes a random date. No such date was used in training."
     st.button("Another date", on_click=_take_held_out, icon=":material/casino:", help=words)
 
 

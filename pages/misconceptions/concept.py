@@ -57,7 +57,8 @@ def draw(view: View) -> None:
     )
     draw_texts(view, traces)
     st.caption(
-        "A bar shows the mean weight that the queries of a text put on the token of a pattern. “After an earlier copy” "
+        "A bar belongs to one text and one pattern. It shows the mean weight of the queries on the token that the "
+        "pattern names, such as the previous token. “After an earlier copy” "
         "is the token right after an earlier copy of the query's token. Only queries with such a copy count, and a "
         "text without one has no bar. The answer names a pattern only if its mean weight on a text is at least "
         f"{NAMED}. A text that is typed twice counts once. A pattern on one text does not show "

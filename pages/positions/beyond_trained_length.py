@@ -165,8 +165,8 @@ def _finding(found: LongTextLosses, trained: int) -> str:
         before, past = (losses[:, part].mean().item() for part in (slice(trained), slice(trained, None)))
         words.append(f"{name}: {number(before, 3)} → **{number(past, 3)}**")
     return (
-        f"These are mean losses in nats per token: before the arrow for the first {trained:,} positions of a text, "
-        "after the arrow for all later positions. "
+        f"These are mean losses in nats per token. The number before the arrow is for the first {trained:,} positions "
+        "of a text. The number after it is for all later positions. "
         f"{' · '.join(words).capitalize()}."
     )
 

@@ -87,8 +87,8 @@ def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
         words = f"{'no positions' if name == 'none' else NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
     return (
-        f"{scheme_badge(shown.model, scheme)} From the typed to the new order, the weight of a pair of tokens changes, "
-        f"in any head, by at most: {' · '.join(found)}"
+        f"{scheme_badge(shown.model, scheme)} This is the largest change of a weight between two tokens, in any "
+        f"head, when the typed order becomes the new order: {' · '.join(found)}"
     )
 
 

@@ -18,7 +18,7 @@ from viz_ui.look.lens_figure import lens_figure
 from viz_ui.look.text import number, plain, sentence, shown
 from viz_ui.parts.term_bars import draw_terms, largest
 
-MOST_COLUMNS = 16  # tokens whose words can be read side by side
+MOST_COLUMNS = 10  # tokens whose words can be read side by side in a narrow window
 COLOURS = ("probability", "entropy", "distance to the output")
 THAN_MEAN, ALONE, TOKEN = "the mean of all tokens", "nothing", "another token"
 LIKELIEST = 10

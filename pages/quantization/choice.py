@@ -143,8 +143,8 @@ def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
         )
     for_constants = f"{number(8 * constants / quantized.n_weights, 3)} for the constants c ({share})"
     for_outliers = (
-        f"{number(8 * extra / quantized.n_weights, 3)} for the weights that meet outlier columns of x and are also "
-        "kept in 16 bits"
+        f"{number(8 * extra / quantized.n_weights, 3)} for a second copy, in 16 bits, of the weights that are "
+        "multiplied with outlier columns of x"
     )
     words = (
         f"**{quantized.n_weights:,} weights** take **{size_words(after)}** instead of {size_words(before)} "

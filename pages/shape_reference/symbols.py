@@ -10,7 +10,7 @@ NORMS = {
     "layer": "norm takes the mean away from a vector, divides it by its standard deviation, and multiplies each number "
     "by a learned one.",
 }
-PAIRS = {"halves": "i and i + {half}", "neighbours": "2i and 2i + 1"}
+PAIRS = {"halves": "numbers n and n + {half}", "neighbours": "numbers 2n and 2n + 1"}
 SENTENCES = (  # what a formula has to contain, and what it then stands for
     (r"\odot", "⊙ multiplies number by number."),
     ("W_g", "W_g makes the gate."),
@@ -31,7 +31,7 @@ SENTENCES = (  # what a formula has to contain, and what it then stands for
     (r"\lfloor", "⌊ ⌋ rounds down."),
     ("B_h", "B_h has a learned number for each bucket of distances, in each head."),
     ("m_h", "m_h is the slope of head h."),
-    (r"\mathrm{out}_", "out with an index is what the other attention of the block writes."),
+    (r"\mathrm{out}_", "“out” with an index is what the other attention of the block writes."),
 )
 # What stands for more than a sum or a product, and how it is written in a formula.
 OWN_STEPS = {"embed": r"\mathrm{embed}", "head": r"\mathrm{head}", "f": "f("}
@@ -65,4 +65,4 @@ def _turn(config: ModelFacts, equation: Equation) -> str:
     numbers = "the numbers" if turning == config.d_head else f"the first {turning} of the {config.d_head} numbers"
     pairs = PAIRS[rotation.pairs].format(half=turning // 2)
     scale = "" if rotation.scale == 1 else f" and multiplies them by {rotation.scale:.4g}"
-    return f"R_i turns {numbers} of a head in pairs ({pairs}) by angles that grow with the position{scale}."
+    return f"R_i turns {numbers} of a head in pairs ({pairs}) by angles that grow with the position i{scale}."

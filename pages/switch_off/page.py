@@ -32,8 +32,9 @@ def draw() -> None:
         default="zero",
         required=True,
         key="instead",
-        help="With zero, the head writes nothing. With its mean over the prompt, it writes the same at every token, so "
-        "only what it does differently at this token is lost. Wang et al. 2022, “Interpretability in the Wild”, §2.3.",
+        help="- **zero**: the head writes nothing.\n- **its mean over the prompt**: the head writes the same vector at "
+        "every token. Only the difference between this token and the mean is lost. "
+        "Wang et al. 2022, “Interpretability in the Wild”, §2.3.",
     )
     try:
         found = ablation(view, WAYS[way])
@@ -85,14 +86,17 @@ def draw_effects(found: Ablation) -> None:
         low=0.0,
         high=float(found.kl.max()) or 1.0,
     )
-    panels(
-        [effect],
-        key="ablation_panels",
-        marked={"layer": view.layer, "head": view.head},
-        matrix_width=720,
-        on_pick=lambda event: choose_head(event["row"], event["column"]),
-    )
-    draw_answer(view, found)
+    with st.container(horizontal=True, gap="medium"):
+        with st.container(key="effect_side"):
+            panels(
+                [effect],
+                key="ablation_panels",
+                marked={"layer": view.layer, "head": view.head},
+                matrix_width=560,
+                on_pick=lambda event: choose_head(event["row"], event["column"]),
+            )
+        with st.container(width=340):
+            draw_answer(view, found)
     bring_sidebar_along()
 
 

@@ -81,7 +81,7 @@ def _exercise(view: View) -> Exercise:
                 0,
                 key="hide",
                 width=150,
-                help="The hidden tokens are chosen at random. Another number here hides other tokens.",
+                help="The hidden tokens are chosen at random. Enter a different number to hide different tokens.",
             )
         trace, targets = hidden_token_targets(model, view.prompt, seed)
         words = (

@@ -90,8 +90,8 @@ GLOSSARY = {
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
     ),
     "frozen norm": Term(
-        "A norm that divides by the number that it divided by in this pass, whatever comes in. Then what it makes of a "
-        "sum is the sum of what it makes of each part.",
+        "A norm whose divisor is fixed at what it was in this pass. Such a norm can go over each part of a sum alone, "
+        "and the results add up to the norm of the whole sum.",
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
         r"norms? frozen|norms? (is|are) frozen|frozen norms?",
     ),

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.figures import CLEAR, PAGE, TEXT, Theme, colour_scale
 
-CELL_WIDTH, CELL_HEIGHT = 58, 34
-LONGEST_WORD = 8
+CELL_HEIGHT = 34  # pixels
+LONGEST_WORD = 7
 
 
 def lens_figure(

@@ -56,8 +56,8 @@ def choose_weight_colours(keys: int, width: int | Literal["stretch"] = 190) -> W
         "weights themselves.\n\n"
         f"- **automatic**: linear up to {LINEAR_UP_TO} keys, square root up to {ROOT_UP_TO}, logarithmic beyond.\n"
         "- **linear**, **square root**, **logarithmic**: from 0 to 1. The last two tell small weights apart.\n"
-        f"- **{OWN}**: linear, and it ends at the largest weight of the head. Queries that may read one key alone do "
-        "not count, because their weight is always 1.",
+        f"- **{OWN}**: linear, and it ends at the largest weight of the head. Queries that may read only one key "
+        "are left out, because their weight is always 1.",
     )
     if choice == OWN:
         return WeightColours("linear", is_own=True)

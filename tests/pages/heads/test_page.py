@@ -79,7 +79,7 @@ def test_the_grid_says_its_scale_and_where_pixels_stand_for_several_cells(view, 
     page.draw_grid(view, DRAWN["weights"], colours, SimpleNamespace(queries=queries, keys=keys, hiding="shown"))
     [(_, options)] = noted.of("head_grid")
     assert (options["layer"], options["head"], options["key_heads"]) == (LAYER, HEAD, [0, 0, 1, 1])
-    assert ("share one scale, 0 to 1" in noted.words) == full
+    assert ("share one scale, from 0 to 1" in noted.words) == full
     assert ("pixel" in noted.words) == (max(shape) > 32)
     assert "4 heads" in noted.words
     assert "2 key/value heads" in noted.words

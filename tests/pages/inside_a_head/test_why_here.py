@@ -25,7 +25,7 @@ def trace():
 def test_it_says_what_adds_most_and_that_all_terms_add_up():
     test = opened("inside_a_head", **INDUCTION)
     terms = trace().score_terms(1, 0, 10, 3, than="row")
-    assert f"The score is **{number(terms.score)}**, compared with the mean of the scores in its row." in said(test)
+    assert f"The score is **{number(terms.score)}** above the mean of the scores in its row." in said(test)
     best = terms.names_key[int(terms.of_key.argmax())]
     assert best == "layer 0, head 0"
     assert f"On the key's side, **{best}** adds most: {number(float(terms.of_key.max()))}." in said(test)
@@ -34,7 +34,7 @@ def test_it_says_what_adds_most_and_that_all_terms_add_up():
 
 @pytest.mark.parametrize(
     ("address", "than", "words"),
-    [({"than": "nothing"}, None, "**."), ({"than": "another key", "than_key": 6}, 6, "with the score of key 6.")],
+    [({"than": "nothing"}, None, "**."), ({"than": "another key", "than_key": 6}, 6, "above the score of key 6.")],
 )
 def test_what_the_score_is_compared_with_stands_in_the_address(address, than, words):
     test = opened("inside_a_head", **INDUCTION, **address)
