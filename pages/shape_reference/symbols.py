@@ -26,6 +26,7 @@ SENTENCES = (  # what a formula has to contain, and what it then stands for
     (r"\mathrm{share}", "share divides numbers by their sum."),
     (r"\sigma", "σ is the sigmoid, 1 / (1 + e^−z)."),
     ("^s", "The matrices with s are those of the expert that reads every token."),
+    ("w_s", "w_s makes the number that the gate of that expert comes from."),
     (r"\mathrm{clip}", "clip_c keeps numbers between −c and c."),
     (r"\mathrm{SiLU}", "SiLU(z) is z·σ(z), and SiLU_a(z) is z·σ(a·z)."),
     (r"\lfloor", "⌊ ⌋ rounds down."),

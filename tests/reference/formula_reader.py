@@ -193,6 +193,8 @@ def multiplied(left, right):
         return left[:, None] * right
     if (np.ndim(left) == 3 and np.ndim(right) == 2) or (np.ndim(left) == 2 and np.ndim(right) == 3):  # a number a head
         return left * right
+    if np.ndim(left) == np.ndim(right) == 2 and left.shape[-1] == 1:  # a number for each token
+        return left * right
     raise UnreadableError(f"shapes {np.shape(left)} and {np.shape(right)} do not multiply")
 
 

@@ -44,6 +44,7 @@ MORE = {  # read here only; those before are compared with the library in many w
     "EXAONE 4": _causal("exaone4", LLAMA, **WINDOWS),
     "OLMo 3": _causal("olmo3", LLAMA, **WINDOWS),
     "OLMoE": _causal("olmoe", LLAMA, num_experts=4, num_experts_per_tok=2),
+    "Qwen2-MoE": _causal("qwen2_moe", LLAMA, shared_expert_intermediate_size=16, **SMALL_EXPERTS),
     "Qwen3-MoE": _causal("qwen3_moe", LLAMA, norm_topk_prob=True, head_dim=10, **SMALL_EXPERTS),
     "GraniteMoE": _causal("granitemoe", LLAMA, num_local_experts=3, num_experts_per_tok=2, residual_multiplier=0.3),
     "dots.llm1": _causal("dots1", LLAMA, n_routed_experts=4, moe_intermediate_size=12, num_experts_per_tok=2,

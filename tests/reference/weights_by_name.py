@@ -285,6 +285,7 @@ NAMES = {
                    r"\mathrm{norm}_{2'}": "post_mlp_layernorm"}),
     "hunyuan_v1_dense": llama({r"\mathrm{norm}_Q": "self_attn.query_layernorm",
                                r"\mathrm{norm}_K": "self_attn.key_layernorm"}),
+    "qwen2_moe": llama(EXPERTS | {"shared": "mlp.shared_expert", "w_s": "mlp.shared_expert_gate"}),
     "olmoe": llama(QK_NORMS | EXPERTS), "qwen3_moe": llama(QK_NORMS | EXPERTS),
     "granitemoe": llama({"W_r": "block_sparse_moe.router", "experts": "block_sparse_moe.experts"}),
     "dots1": llama(QK_NORMS | EXPERTS | {"shared": "mlp.shared_experts"}),
@@ -350,7 +351,7 @@ class Weights:
             module = self.module(symbol)
             if "norm" in symbol and module is not None and not isinstance(module, nn.Identity):
                 own[symbol] = self.norm(module, symbol)
-            elif symbol.startswith("W") and (found := self.matrix_of(symbol)) is not None:
+            elif symbol.startswith(("W", "w")) and (found := self.matrix_of(symbol)) is not None:
                 own[symbol] = found
         own |= self.split_matrices()
         own |= self.gates()

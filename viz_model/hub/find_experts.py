@@ -41,12 +41,16 @@ def find_experts(half: nn.Module, read: Tensor, said: dict, name: str) -> Expert
     x, before = read[0], len(met[holder]) == 1
     shares = _shares(met[holder], met[router], count)
     added = [met[one] for one in shared if isinstance(met.get(one), Tensor) and met[one].numel() == out.numel()]
-    rest = out - sum(one.reshape(out.shape) for one in added)
+    gates = [met[one] for one in shared if isinstance(met.get(one), Tensor) and met[one].numel() == len(out)]
+    gate = gates[0].reshape(-1, 1).sigmoid() if gates and added else 1.0  # (T,1), of Qwen 2 MoE
+    rest = out - gate * sum(one.reshape(out.shape) for one in added)
     logits = F.linear(x, router.weight, dict(router.named_parameters()).get("bias"))
     for found, theirs in _rules(logits, said):
         if torch.allclose(theirs, shares, **CLOSE) and torch.allclose(_sum(holder, x, shares, before), rest, **CLOSE):
             _offer(name, holder, router, count, before)
-            return replace(found, before=before, clipped=_clip(holder), shared=bool(added))
+            return replace(
+                found, before=before, clipped=_clip(holder), shared=bool(added), gated_shared=bool(gates and added)
+            )
     return None
 
 

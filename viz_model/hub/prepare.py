@@ -210,7 +210,10 @@ def _feed_forward(host: HubTransformer, said: str | None, found: BlockSites, nam
     sites = found.sites
     if "ffn.out" in sites and "ffn.hidden" not in sites:
         config = host.model.config.get_text_config().to_dict()
-        experts = find_experts(sites["ffn.out"].module, found.read, config, name)
+        try:
+            experts = find_experts(sites["ffn.out"].module, found.read, config, name)
+        except Exception:  # experts of the library's may keep their weights in any way; these are not known here
+            experts = None
         return FeedForwardEquation(said, True if experts else None, experts)
     if "ffn.hidden" in sites and len(found.products) in (1, 2):
         hidden, gated = sites["ffn.hidden"].tensor, len(found.products) == 2

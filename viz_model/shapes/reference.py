@@ -256,7 +256,9 @@ def _experts(half: FeedForwardEquation) -> str:
         hidden = rf"{gate} \odot (1 + \mathrm{{clip}}_{{{limit}}}(\hat{{x}}\,W_1^e))"
     share = "" if experts.before else r"p_e\,"
     formula = rf"\sum_e {share}(({hidden})\,W_2^e)"
-    return formula + (rf" + ({_hidden(half, '^s')})\,W_2^s" if experts.shared else "")
+    shared = rf"({_hidden(half, '^s')})\,W_2^s"
+    shared = rf"\sigma(\hat{{x}}\,w_s)\,({shared})" if experts.gated_shared else shared
+    return f"{formula} + {shared}" if experts.shared else formula
 
 
 def _shares(experts: Experts) -> str:

@@ -32,7 +32,7 @@ class Experts:
     shares are multiplied with besides. groups: where experts stand in groups, from how many of how many groups they are
     chosen. before: whether the share multiplies what an expert reads, not what it gives. clipped: of a gate g that is
     clipped (gpt-oss), the a and c of min(c, g)·sigmoid(a·min(c, g)) ⊙ (1 + clip(x·W₁, ±c)). shared: whether one more
-    expert reads every token.
+    expert reads every token; gated_shared: whether what that gives is multiplied with the sigmoid of one product.
     """
 
     chosen: int
@@ -42,6 +42,7 @@ class Experts:
     before: bool = False
     clipped: tuple[float, float] | None = None
     shared: bool = False
+    gated_shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def test_scores_of_patterns_are_means_over_queries():
     a, found = doubled.weights(0, 1).double().numpy(), pattern_scores(doubled, 0, 1)
     of_queries = [a[3, 1] + a[3, 2], a[4, 1] + a[4, 2]]  # at 1 nothing stands between, so it has none
     assert found["again"] == pytest.approx(np.mean(of_queries), abs=1e-5)
-    with pytest.raises(VizError, match="one token"):
+    with pytest.raises(VizError, match="only token"):
         pattern_scores(host.trace([1]), 0, 1)
 
 
