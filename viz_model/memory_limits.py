@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from viz_model.errors import CheckpointError, FetchError
+from viz_model.errors import CheckpointError, FetchError, VizError
 
 # Left free beside the weights: for the library that runs them and for a pass.
 RESERVE = 256 * 1024**2
@@ -44,6 +44,16 @@ def refuse_what_cannot_fit(name: str, numbers: int) -> None:
             f"{name} needs about {needed / 1e9:.1f} GB of memory ({numbers:,} numbers of 4 bytes, and "
             f"{RESERVE / 1e9:.1f} GB to run it), but only {available / 1e9:.1f} GB are free here. Close other programs "
             "or choose a smaller model."
+        )
+
+
+def refuse_beyond_memory(what: str, needed: int) -> None:
+    """Raises VizError when so many bytes are more than there are. What any computer has is not asked for."""
+    available = available_bytes() if needed > RESERVE else None
+    if available is not None and needed > available:
+        raise VizError(
+            f"{what} needs about {needed / 1e9:,.1f} GB of memory, but only {available / 1e9:.1f} GB are free here. "
+            "Choose smaller sizes."
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from viz_model import hub, unfinished
+from viz_model.arguments import of_type
 from viz_model.checkpoints.catalogue import (
     BUNDLED,
     Damaged,
@@ -87,7 +88,7 @@ def load(name_or_folder: str | Path) -> Model:
     Raises CheckpointError when there is no such model, when a file of it is missing, damaged or foreign (the
     sentence names the file and the tensor), and when it needs more memory than there is.
     """
-    folder = _folder(str(name_or_folder))
+    folder = _folder(str(of_type("A model", name_or_folder, str | Path, "a name or a path", CheckpointError)))
     with readable(folder):
         hub.refuse_adapter_alone(folder)
         _refuse_what_cannot_fit(folder)

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 
-from viz_model.errors import CheckpointError, ConfigError
+from viz_model.errors import CheckpointError, ConfigError, VizError
 from viz_model.hub.headers import refuse_unreadable
 from viz_model.model import Model
 from viz_model.model.tokenizer import FILE_NAME as TOKENIZER_FILE
@@ -132,7 +132,7 @@ def _blank(config: TransformerConfig, device: str = "cpu") -> Transformer:
     try:
         with torch.device(device), _WithoutInitialisation():
             return make_transformer(config)
-    except (RuntimeError, TypeError) as error:  # torch has no room for the sizes, or no number for them
+    except (RuntimeError, TypeError, VizError) as error:  # there is no room for the sizes, or no number for them
         raise CheckpointError(f"The config asks for more than this computer can hold: {error}") from error
 
 

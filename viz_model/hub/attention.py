@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.errors import VizError
-from viz_model.transformer.attention import Equation, attend
+from viz_model.transformer.attention import Equation, mixed_values
 
 NAME = "viz_model"
 
@@ -129,7 +129,7 @@ def attention(
     if mask is None:
         mask = _mask_without_one(module, query, key, others)
     position_bias = position_bias if place.has_bias else None
-    mixed = attend(
+    mixed = mixed_values(
         query,
         key,
         value,

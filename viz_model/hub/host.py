@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 
+from viz_model.arguments import dense, of_type, said, text
 from viz_model.errors import VizError
 from viz_model.hub.attention import with_masks
 from viz_model.hub.facts import HubConfig
@@ -20,7 +21,7 @@ from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.hooks import site
-from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_source
+from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_no_vectors, refuse_source, refuse_strange
 from viz_model.transformer.linear_maps import BlockMaps, Maps, StackMaps
 from viz_model.transformer.sharing import sharing_copy
 
@@ -53,7 +54,7 @@ class HubTransformer(ToLogits):
         self.embedding_maps: Maps = ()
         self.final_maps: dict[str, Maps | None] = {}
         self.halves: dict[str, FeedForwardEquation] = {}
-        self.value_width = 0
+        self.value_width = self.end_width = 0  # numbers of a value in a head; of the final hidden state
         self.source_modules: frozenset[str] = frozenset()
         self.angles_switch_at: int | None = None
         self.separator: int | None = None  # the id behind which a second text begins, in a segment of its own (BERT)
@@ -78,19 +79,29 @@ class HubTransformer(ToLogits):
         )
 
     def equation(self, attention: str) -> Equation:
-        """What of the equation is the same for all heads of an attention, by the name of its hook sites."""
+        """What of the equation is the same for all heads of an attention, by the name of its hook sites.
+
+        Raises VizError for a name that is none.
+        """
+        if text("The name of an attention", attention) not in self.equations:
+            raise VizError(f"There is no attention {said(attention)}: the first is {min(self.equations)}.")
         return self.equations[attention]
 
     def feed_forward(self, block: str) -> FeedForwardEquation:
         """That of a block's feed-forward half, by what its hook sites begin with."""
+        if text("The name of a block", block) not in self.halves:
+            raise VizError(f"There is no block {said(block)} with a feed-forward half: {', '.join(self.halves)}."[:400])
         return self.halves[block]
 
     def maps(self, block: str) -> BlockMaps:
         """What a block does to its stream, map by map, by what its hook sites begin with."""
+        if text("The name of a block", block) not in self.block_maps:
+            raise VizError(f"There is no block {said(block)}: the first is {min(self.block_maps)}.")
         return self.block_maps[block]
 
     def stack_maps(self, part: str) -> StackMaps:
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
+        self.config.refuse_no_part(part)
         return StackMaps(self.embedding_maps, self.final_maps["decoder" if part == "cross" else part])
 
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
@@ -123,8 +134,24 @@ class HubTransformer(ToLogits):
         mapping gives one for each part.
         padding (B,T), source_padding (B,S): True at padding tokens, which nobody attends to. Positions count the
         real tokens wherever the model takes them from outside.
-        cache: what was read before. Raises VizError for a model that cannot be cached, and where it is full.
+        cache: what was read before.
+        Raises VizError for a model that cannot be cached, where the cache is full, and for what does not fit the model.
         """
+        if cache is not None and self.value_width != self.config.d_head:
+            raise VizError(
+                f"The keys and values of this model differ in width ({self.config.d_head} and {self.value_width} "
+                "numbers a head), and the cache here cannot hold them. Generate without a cache."
+            )
+        refuse_strange(
+            self.config,
+            next(self.model.parameters()),
+            ids,
+            source=source,
+            mask=mask,
+            padding=padding,
+            source_padding=source_padding,
+            cache=cache,
+        )
         chosen = mask if isinstance(mask, Mapping) else {"decoder" if self.is_pair else "self": mask}
         ids, options = self._inputs(ids, padding)
         if cache is not None:
@@ -141,12 +168,13 @@ class HubTransformer(ToLogits):
         return site("decoder.final_norm" if self.is_pair else "final_norm", hidden)
 
     def unembed(self, hidden: Tensor) -> Tensor:
-        """(…,C) -> logits (…,V), by the model's own code behind its stack."""
+        """(…,C) -> logits (…,V), by the model's own code behind its stack. Raises VizError for no such tensor."""
         if self.stack is self.model:
             raise VizError(
                 "This model has no unembedding. It gives a vector for each token and predicts no token. Choose a "
                 "model that predicts tokens, such as tiny-gpt."
             )
+        refuse_no_vectors(hidden, self.end_width, next(self.model.parameters()))
         flat = hidden.reshape(1, -1, hidden.shape[-1])
         nothing = torch.zeros(flat.shape[:2], dtype=torch.long)  # these ids are read by nobody
         options = {}
@@ -164,6 +192,7 @@ class HubTransformer(ToLogits):
 
         As the library encodes a pair of texts (Devlin et al. 2019, figure 2). All 0 for a model without segments.
         """
+        dense("The ids", of_type("The ids", ids, Tensor, "a tensor of whole numbers"))
         if self.separator is None:
             return torch.zeros_like(ids)
         is_separator = (ids == self.separator).long()
@@ -218,11 +247,6 @@ class HubTransformer(ToLogits):
 
     def _refuse_cache(self, cache: KVCache, ids: Tensor, padding: Tensor | None) -> None:
         refuse_cache(self.config, cache, ids.shape[-1])
-        if self.value_width != self.config.d_head:
-            raise VizError(
-                f"The keys and values of this model differ in width ({self.config.d_head} and {self.value_width} "
-                "numbers a head), and the cache here cannot hold them. Generate without a cache."
-            )
         if padding is not None:
             raise VizError("A pass with padding cannot fill a cache. Run the prompts one by one.")
 

@@ -31,6 +31,10 @@ from viz_model.model import Model
 from viz_model.model.writing_rules import NOT_FOLLOWED, WritingRules
 from viz_model.transformer.hooks import unwatched
 
+# What a model's files say of its writing: ids, one or several, and whole numbers.
+CONTROL_TOKENS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "forced_bos_token_id",
+                  "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")  # fmt: skip
+LENGTHS = ("max_length", "min_length", "no_repeat_ngram_size")
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 
 # What a model is loaded as, the first that its config names; without a head in any of these it has no unembedding.
@@ -75,7 +79,7 @@ class HubModel(Model):
         return min(next(filter(None, named), self.end_tokens), default=0)
 
     def segments(self, ids: Sequence[int]) -> list[int]:
-        return self.transformer.segments(torch.tensor(ids)).tolist()
+        return self.transformer.segments(torch.tensor(self.ids(ids), dtype=torch.long)).tolist()
 
 
 def load(path: Path, name: str) -> HubModel:
@@ -97,6 +101,7 @@ def load(path: Path, name: str) -> HubModel:
         facts = with_default_length(facts, model.config.get_text_config().to_dict())
         host = HubTransformer(model, bool(model.config.is_encoder_decoder))
         prepare(host, facts)
+    _refuse_strange_rules(model, folder)
     tokenizer = None
     if has_tokenizer(path):
         tokenizer = load_tokenizer(folder, gguf, host.config.vocab_size, _ids(model, "eos_token_id"))
@@ -271,6 +276,33 @@ def _refuse_misfit(model: PreTrainedModel, missing: Iterable[str], where: Path) 
 def _in_short(error: Exception) -> str:
     """The first lines of the library's message."""
     return " ".join(str(error).split())[:400] or type(error).__name__
+
+
+def _refuse_strange_rules(model: PreTrainedModel, folder: Path) -> None:
+    """Raises CheckpointError where the files say of the model's writing what is no id or number.
+
+    The library reads them without a word, and fails when a text is at its end.
+    """
+
+    def are_ids(found: object) -> bool:
+        return all(type(token) is int for token in (found if isinstance(found, list | tuple) else [found]))
+
+    def are_runs(found: object) -> bool:
+        return isinstance(found, list) and all(isinstance(run, list) and are_ids(run) for run in found)
+
+    def is_length(found: object) -> bool:
+        return type(found) is int and found >= 0
+
+    wanted = dict.fromkeys(CONTROL_TOKENS, (are_ids, "the id of a token, or several"))
+    wanted |= dict.fromkeys(LENGTHS, (is_length, "a whole number of at least 0"))
+    wanted["bad_words_ids"] = (are_runs, "a list of lists of ids")
+    for name, (is_right, words) in wanted.items():
+        for found in (_said(model, name), vars(model.config).get(name)):
+            if found is not None and not is_right(found):
+                raise CheckpointError(
+                    f"The files in {folder} say that {name} is {str(found)[:40]}, but it must be {words}. Restore "
+                    "config.json and generation_config.json."
+                )
 
 
 def _ids(model: PreTrainedModel, name: str) -> frozenset[int]:

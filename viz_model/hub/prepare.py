@@ -30,6 +30,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
     Raises CheckpointError, which says what was found, for a model whose attention is not all ours to see.
     """
     family, inputs = facts.family, _inputs(host, facts)
+    host.config = facts  # until the pass has told the others
     calls: list[tuple[int, AttentionCall]] = []
     with torch.inference_mode(), recording(host.model) as events:
 
@@ -46,6 +47,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
                 f"{family} cannot be shown: it did not run with our attention ({type(error).__name__}: {error})."
             ) from error
     refuse_overflow(family, {"final_norm": end})
+    host.end_width = end.shape[-1]
     modules = {id(module): name for name, module in host.model.named_modules()}
     blocks = _place(host, facts, [call for _, call in calls], modules)
     first = calls[0][1]

@@ -95,8 +95,16 @@ class HubTokenizer:
     def _read(self, text: str, special: bool) -> BatchEncoding:
         refuse_half_characters(text)
         offsets = self._tokenizer.is_fast
-        with no_panic():
-            read = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=offsets, verbose=False)
+        try:
+            with no_panic():
+                read = self._tokenizer(text, add_special_tokens=special, return_offsets_mapping=offsets, verbose=False)
+        except PromptError:
+            raise
+        except Exception as error:  # each class has errors of its own, such as for a vocabulary without [UNK]
+            raise PromptError(
+                f"The tokenizer of this model cannot cut this text into tokens: {error}. Its files are damaged. "
+                "Restore them, or give token ids."
+            ) from error
         strange = [token for token in read["input_ids"] if token >= self.vocab_size]
         if strange:
             raise PromptError(

@@ -6,13 +6,13 @@ head may take over (McGrath et al. 2023, "The Hydra Effect").
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from viz_model.arguments import whole_number
+from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import VizError
 from viz_model.intervention.batches import RowEdit, last_logits, refuse_without_prediction
 from viz_model.jobs import Tell, untold
@@ -81,11 +81,12 @@ def ablate(
 
     Raises VizError for a head, a part or a way that is not there, and for a model that predicts nothing.
     """
-    refuse_without_prediction(model)
+    refuse_without_prediction(of_type("The model", model, Model, "a Model, such as vm.load gives"))
+    of_type("tell", tell, Callable, "a function")
     trace = prompt if isinstance(prompt, Trace) else model.trace(prompt)
-    trace = trace.of(part or model.config.self_part)
-    if how not in HOW:
-        raise VizError(f"A head can be switched off by {' or by '.join(HOW)}, not by {how!r}.")
+    trace = trace.of(model.config.self_part if part is None else part)
+    if text("how", how) not in HOW:
+        raise VizError(f"A head can be switched off by {' or by '.join(HOW)}, not by {said(how)}.")
     chosen = _heads(trace, heads)
     site = trace.config.attention_name
     edits = [(f"{site(trace.part, layer)}.mixed", _without(head, how)) for layer, head in chosen]
@@ -104,9 +105,10 @@ def _heads(trace: Trace, heads: str | Sequence[tuple[int, int]]) -> tuple[tuple[
     layers, count = trace.n_layers, trace.config.n_heads
     if isinstance(heads, str) and heads == "all":
         return tuple((layer, head) for layer in range(layers) for head in range(count))
+    of_type("The heads", heads, list | tuple, "pairs of a layer and a head, such as [(1, 0), (2, 6)], or “all”")
     try:
         pairs = tuple((whole_number("A layer", layer), whole_number("A head", head)) for layer, head in heads)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
         raise VizError("Heads are pairs of a layer and a head, such as [(1, 0), (2, 6)], or “all”.") from None
     if not pairs:
         raise VizError("There is no head to switch off. Name at least one, such as [(1, 0)].")

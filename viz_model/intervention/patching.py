@@ -5,12 +5,13 @@ Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal Medi
 Best Practices of Activation Patching".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from viz_model.arguments import of_type, said, text
 from viz_model.errors import VizError
 from viz_model.heads.comparison import single_token
 from viz_model.intervention.batches import RowEdit, last_logits, refuse_without_prediction
@@ -60,11 +61,12 @@ def patch(
     Raises VizError for prompts of unequal length, for sites that the model does not have or that cannot be replaced,
     and where both prompts give the same answer.
     """
-    refuse_without_prediction(model)
+    refuse_without_prediction(of_type("The model", model, Model, "a Model, such as vm.load gives"))
+    of_type("tell", tell, Callable, "a function")
     if model.has_source:
         raise VizError("Patching needs a model of one stack, such as tiny-gpt. This one reads a source, too.")
-    if sites not in SITES:
-        raise VizError(f"There are no sites {sites!r} to patch. Choose one of {', '.join(SITES)}.")
+    if text("sites", sites) not in SITES:
+        raise VizError(f"There are no sites {said(sites)} to patch. Choose one of {', '.join(SITES)}.")
     good, bad = _answer(model, answer)
     original, base = model.trace(clean), model.trace(corrupted)
     if original.length != base.length:

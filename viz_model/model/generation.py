@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from viz_model.arguments import real_number, whole_number
+from viz_model.arguments import real_number, switch, text, whole_number
 from viz_model.errors import PromptError, VizError
 from viz_model.model.overflow import refuse_overflow
 from viz_model.model.prompts import Prompt, PromptReader, Tokens
@@ -100,7 +100,7 @@ class Step:
 
     def top(self, count: int = 10) -> list[Candidate]:
         """The likeliest tokens, and the chosen one where it is not among them."""
-        ids = self.sampled.order[:count].tolist()
+        ids = self.sampled.order[: whole_number("The number of tokens", count, 0)].tolist()
         ids += [] if self.token_id in ids else [self.token_id]
         sampled, texts = self.sampled, self.model.token_bytes(ids)
         return [
@@ -121,18 +121,19 @@ class Step:
         """QKᵀ/√D of the tokens that this pass read, over all S: (queries, S). Derived from query and cache.
 
         part: "cross" for the source's S; None is self-attention, of the decoder where there are two stacks.
+        Raises VizError for a layer or a head that is not there, and for a step without a cache.
         """
         if self.cache is None:
             raise VizError("This step was made without a cache, so there are no keys to look at.")
-        config, attention = self.model.config, self._attention(layer, part)
-        key = self.cache.key(layer, part or "self")[config.kv_head(head)]
+        config, attention, head = self.model.config, self._attention(layer, part), self._head(head)
+        key = self.cache.key(layer, "self" if part is None else part)[config.kv_head(head)]
         scale = self.model.transformer.equation(attention).scale
         return raw_scores(self.found[f"{attention}.q"][head][None], key[None])[0] * scale
 
     @torch.inference_mode()
     def weights(self, layer: int, head: int, part: str | None = None) -> Tensor:
-        """Softmax of the permitted scores: (queries, S)."""
-        scores, attention = self.scores(layer, head, part), self._attention(layer, part)
+        """Softmax of the permitted scores: (queries, S). Errors as `scores`."""
+        scores, attention, head = self.scores(layer, head, part), self._attention(layer, part), self._head(head)
         whole = (1, self.model.config.n_heads, *scores.shape)
         mask = self.found[f"{attention}.mask"].expand(whole)[0, head]
         bias, sinks = (self.found.get(f"{attention}.{name}") for name in ("bias", "sinks"))
@@ -146,7 +147,13 @@ class Step:
 
     def _attention(self, layer: int, part: str | None) -> str:
         config = self.model.config
-        return config.attention_name("cross" if part == "cross" else config.self_part, layer)
+        own = "cross" if part is not None and text("The part", part) == "cross" else config.self_part
+        if own not in config.parts:
+            raise VizError("This model reads one text only, so it has no cross-attention.")
+        return config.attention_name(own, whole_number("The layer", layer, 0, config.n_layers - 1))
+
+    def _head(self, head: int) -> int:
+        return whole_number("The head", head, 0, self.model.config.n_heads - 1)
 
 
 def generate(
@@ -179,6 +186,7 @@ def generate(
     more than the context holds, when the steps before it have been given.
     """
     max_new_tokens = whole_number("The number of new tokens", max_new_tokens, least=0)
+    cache, compare = switch("cache", cache), switch("compare", compare)
     sampling = Sampling(
         real_number("The temperature", temperature),
         None if top_k is None else whole_number("Top-k", top_k),

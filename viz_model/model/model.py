@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from viz_model.arguments import dense, real_number, said
 from viz_model.errors import MaskError
 from viz_model.memory_limits import STORED_WEIGHTS_BYTES
 from viz_model.model.generation import Step, generate
@@ -72,7 +73,7 @@ class Model(PromptReader):
             pieces, source_pieces = self.target_pieces(target, ids), pieces
         elif target is not None:
             self.encode_target(target)  # says why there is none
-        small = self._weights_bytes(ids, source) <= stored_weights_bytes
+        small = self._weights_bytes(ids, source) <= real_number("stored_weights_bytes", stored_weights_bytes)
         required = (*ALWAYS_HELD, *HELD_WHEN_SMALL) if small else ALWAYS_HELD
         optional = (*HELD_WHERE_PRESENT, *HELD_WHERE_PRESENT_WHEN_SMALL) if small else HELD_WHERE_PRESENT
         optional = (*optional, *HELD_OF_POST_NORM) if self.config.norm_place == "post" else optional
@@ -110,7 +111,7 @@ class Model(PromptReader):
         chosen = mask if isinstance(mask, Mapping) else {self.config.self_part: mask}
         strange = [part for part in chosen if part not in lengths]
         if strange:
-            raise MaskError(f"There is no part '{strange[0]}' for a mask: {self.name} has {', '.join(lengths)}.")
+            raise MaskError(f"There is no part {said(strange[0])} for a mask: {self.name} has {', '.join(lengths)}.")
         allowed, names = {}, {}
         for part, (queries, keys) in lengths.items():
             own, asked = self.config.mask_of(part), chosen.get(part)
@@ -127,6 +128,7 @@ def _mask(mask: str | Tensor, queries: int, keys: int) -> tuple[Tensor, str]:
         raise MaskError(f"{wanted}, or one of the names {', '.join(masks.NAMES)}; this is none of them.")
     if mask.dtype != torch.bool or mask.shape != (queries, keys):
         raise MaskError(f"{wanted}; this one is {mask.dtype} of shape {tuple(mask.shape)}.")
+    dense("A mask", mask, error=MaskError)
     return mask.clone(), "custom"  # a copy: what is drawn later must not change with the caller's
 
 

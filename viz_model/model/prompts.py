@@ -3,8 +3,11 @@
 import operator
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
+from viz_model.arguments import of_type, said, switch, text
 from viz_model.errors import PromptError
 from viz_model.model.tokenizer import Tokenizer
 from viz_model.model.writing_rules import WritingRules
@@ -30,6 +33,8 @@ class Tokens:
 
 Prompt = str | Sequence[int] | Tokens
 
+MOST_IDS = 1_000_000  # of a list; a list may have no end
+
 
 def empty_prompt(what: str = "The prompt") -> PromptError:
     """The error for a prompt without a character; `what` is how the sentence calls it."""
@@ -47,9 +52,10 @@ class PromptReader:
         measured_heads: dict | None = None,
         examples: dict[str, str] | None = None,
     ):
-        self.name, self.transformer, self.tokenizer = name, transformer, tokenizer
-        self.measured_heads = measured_heads or {}
-        self.examples = examples or {}  # prompts of its own kind, by what they are called
+        of_type("The transformer", transformer, Host, "a Transformer, or another host of a model")
+        self.name, self.transformer, self.tokenizer = text("The name", name), transformer, tokenizer
+        self.measured_heads = {} if measured_heads is None else measured_heads
+        self.examples = {} if examples is None else examples  # prompts of its own kind, by what they are called
         self.stored_as = "float32"  # the precision of its weights on disk; computed is in float32
         self.has_adapter = False  # whether the weights are a base model's with an adapter merged into them
         self.rounded_to = ""  # the kind of GGUF blocks that its weights were in before, such as "Q4_1"
@@ -121,7 +127,8 @@ class PromptReader:
         return ids
 
     def token_bytes(self, ids: Sequence[int]) -> list[bytes]:
-        """The bytes of each token; of a model without tokenizer, its id in angle brackets."""
+        """The bytes of each token; of a model without tokenizer, its id in angle brackets. Errors as `ids`."""
+        ids = self.ids(ids)
         if self.tokenizer is None:
             return [f"<{token}>".encode() for token in ids]
         return [self.tokenizer.token_bytes(token) for token in ids]
@@ -131,6 +138,7 @@ class PromptReader:
 
         Put together, the tokens of a text are the text. Raises PromptError as `ids`.
         """
+        switch("special", special)
         if isinstance(prompt, Tokens):
             return [*prompt.pieces]
         if isinstance(prompt, str) and self.tokenizer is not None:
@@ -156,7 +164,7 @@ class PromptReader:
 
     def segments(self, ids: Sequence[int]) -> list[int]:
         """To which of two texts the model takes each token to belong, 0 or 1; all 0 where it tells none apart."""
-        return [0 for _ in ids]
+        return [0 for _ in self.ids(ids)]
 
     def ids(self, prompt: Prompt, *, special: bool = True) -> list[int]:
         """The prompt as ids, however many; of a model without tokenizer, the ids that a text writes: "12 7 99".
@@ -164,18 +172,17 @@ class PromptReader:
         special: with the control tokens that the model expects around a text. Raises PromptError for what is no text
         to this model, or no token of it.
         """
+        switch("special", special)
         if isinstance(prompt, str):
             if self.tokenizer is None:
                 return self.ids(self._written_ids(prompt))
             return self.tokenizer.encode(prompt, special=special)
         prompt = prompt.ids if isinstance(prompt, Tokens) else prompt
-        if not isinstance(prompt, Iterable):
-            raise PromptError(f"A prompt is text or a list of token ids, not {prompt!r}.")
-        ids = [_whole_number(token) for token in prompt]
+        ids = [_id(token) for token in _listed(prompt)]
         strange = [token for token in ids if not 0 <= token < self.config.vocab_size]
         if strange:
             last = self.config.vocab_size - 1
-            raise PromptError(f"There is no token {strange[0]}: ids go from 0 to {last}.")
+            raise PromptError(f"There is no token {said(strange[0])}: ids go from 0 to {last}.")
         return ids
 
     def _written_ids(self, text: str) -> list[int]:
@@ -196,11 +203,22 @@ class PromptReader:
             )
 
 
-def _whole_number(token: object) -> int:
-    """An id of any integer type (numpy's, torch's) as int; booleans and fractions are none."""
+def _listed(prompt: object) -> list:
+    """What a prompt that is no text lists."""
     try:
+        found = [*islice(prompt, MOST_IDS + 1)] if isinstance(prompt, Iterable) else None
+    except Exception:  # what looks like a list, and is none: a tensor without an axis
+        found = None
+    if found is None:
+        raise PromptError(f"A prompt is text or a list of token ids, not {said(prompt)}.")
+    if len(found) > MOST_IDS:
+        raise PromptError(f"The prompt is too long: it lists more than {MOST_IDS:,} tokens.")
+    return found
+
+
+def _id(token: object) -> int:
+    """An id of any integer type (numpy's, torch's) as int; booleans and fractions are none."""
+    with suppress(Exception):  # each library has its own word for a thing that is no number
         if not isinstance(token, bool):
             return operator.index(token)
-    except TypeError:
-        pass
-    raise PromptError(f"A token id is a whole number, not {token!r}.")
+    raise PromptError(f"A token id is a whole number, not {said(token)}.")

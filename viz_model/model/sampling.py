@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from viz_model.arguments import whole_number
 from viz_model.errors import VizError
 
 
@@ -41,7 +42,7 @@ class Sampling:
 
     def draw(self, number: int) -> float:
         """What chance says at a step: uniform in [0,1), the same for a seed and a number whatever came before."""
-        return float(np.random.default_rng((self.seed, number)).random())
+        return float(np.random.default_rng((self.seed, whole_number("The step", number, 0))).random())
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import tiktoken
 
+from viz_model.arguments import of_type, said, whole_number
 from viz_model.errors import CheckpointError, PromptError
+from viz_model.memory_limits import why_not_written
 
 END_OF_TEXT, MASK = "<|endoftext|>", "<|mask|>"
 
@@ -22,7 +24,8 @@ FILE_NAME = "tokenizer.tiktoken"
 
 
 def refuse_half_characters(text: str) -> None:
-    """Raises PromptError for half of a surrogate pair, which is no text."""
+    """Raises PromptError for half of a surrogate pair, which is no text, and for what is none at all."""
+    of_type("The prompt", text, str, "a text", PromptError)
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -81,11 +84,13 @@ class Tokenizer:
         return None
 
     def decode(self, ids: list[int]) -> str:
-        """Text of the ids; bytes that are no complete character become U+FFFD."""
-        return self.encoding.decode(ids)
+        """Text of the ids; bytes that are no complete character become U+FFFD. Raises PromptError as `token_bytes`."""
+        of_type("The ids", ids, list | tuple, "a list of whole numbers", PromptError)
+        return b"".join(map(self.token_bytes, ids)).decode(errors="replace")
 
     def token_bytes(self, token: int) -> bytes:
-        """The exact bytes of one token; a token may hold part of a character only."""
+        """The exact bytes of one token; a token may hold part of a character only. Raises PromptError for no token."""
+        token = whole_number("A token id", token, 0, self.vocab_size - 1, PromptError)
         return self.encoding.decode_single_token_bytes(token)
 
     def pieces(self, text: str, *, special: bool = True) -> list[bytes]:
@@ -104,7 +109,8 @@ class Tokenizer:
         The file lists no control tokens. A model with a vocabulary of two more than the file has reads a mask
         token too, next to the end of text.
         """
-        path = Path(folder) / FILE_NAME
+        path = Path(of_type("The folder", folder, str | Path, "a path", CheckpointError)) / FILE_NAME
+        wanted = None if vocab_size is None else whole_number("The vocabulary", vocab_size)
         try:
             lines = path.read_text("ascii").splitlines()
             pairs = [line.split() for line in lines if line]
@@ -119,10 +125,16 @@ class Tokenizer:
                 f"The tokenizer file {path} is damaged: a single byte is missing, a token or a rank stands "
                 "there twice, or the ranks have gaps. Restore it and try again."
             )
-        return cls(ranks, Path(folder).name, with_mask=vocab_size == len(ranks) + 2)
+        return cls(ranks, Path(folder).name, with_mask=wanted == len(ranks) + 2)
 
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.tiktoken` into the folder."""
+        """Write `tokenizer.tiktoken` into the folder; raises CheckpointError where it cannot be written."""
+        folder = Path(of_type("The folder", folder, str | Path, "a path", CheckpointError))
         tokens = (base64.b64encode(self.token_bytes(rank)).decode() for rank in range(self.end_of_text))
         lines = "".join(f"{token} {rank}\n" for rank, token in enumerate(tokens))
-        (Path(folder) / FILE_NAME).write_text(lines, "ascii")
+        try:
+            (folder / FILE_NAME).write_text(lines, "ascii")
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"The tokenizer cannot be written to {said(str(folder))}. {why_not_written(error)}"
+            ) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from viz_model.arguments import whole_number
+from viz_model.arguments import said, text, whole_number
 from viz_model.attribution.logits import MEAN, LogitTerms, lens, logit_terms
 from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
 from viz_model.errors import VizError
@@ -15,6 +15,8 @@ from viz_model.model.prompts import Tokens
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
+
+LONGEST_SITE = 100  # letters of a name; those of longer ones are not compared with the names that there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,12 @@ class Trace:
 
     def of(self, part: str) -> "Trace":
         """The same pass through another part. Raises VizError for a part that the model does not have."""
-        if part not in self.config.parts:
-            raise VizError(f"There is no part '{part}': this model has {', '.join(self.config.parts)}.")
+        self.config.refuse_no_part(part)
         return replace(self, part=part)
 
     def renamed(self, mask_name: str) -> "Trace":
         """The same with another name for the mask of this part, as a person called it."""
-        return replace(self, mask_names={**self.mask_names, self.part: mask_name})
+        return replace(self, mask_names={**self.mask_names, self.part: text("The name of the mask", mask_name)})
 
     @property
     def queries(self) -> Tokens:
@@ -128,17 +129,18 @@ class Trace:
 
     def __getitem__(self, site: str) -> Tensor:
         """The captured tensor of a hook site, such as "blocks.2.resid_mid"; a VizError if not held."""
-        try:
-            return self.tensors[site]
-        except KeyError as error:
-            near = ", ".join(difflib.get_close_matches(site, self.tensors, n=4, cutoff=0.0))
-            raise VizError(f"This trace does not hold '{site}'. Similar names that it holds: {near}.") from error
+        found = self.tensors.get(text("The name of a hook site", site))
+        if found is None:
+            near = ", ".join(difflib.get_close_matches(site[:LONGEST_SITE], self.tensors, n=4, cutoff=0.0))
+            raise VizError(f"This trace does not hold {said(site)}. Similar names that it holds: {near}.")
+        return found
 
     def site(self, name: str, layer: int | None = None) -> str:
         """The full name of a site of this part: "resid_post" of a layer, "embed" or "final_norm" of its stack."""
+        text("The name of a hook site", name)
         if layer is None:
             return self.config.stack_name(self.part) + name
-        return f"{self.config.block_name(self.part, layer)}.{name}"
+        return f"{self.config.block_name(self.part, self._layer(layer))}.{name}"
 
     def q(self, layer: int) -> Tensor:
         """Queries as they enter the product: (H,T,D)."""
@@ -170,7 +172,8 @@ class Trace:
         """QKᵀ of one head: (T,S)."""
         if self.stored:
             return self._attention(layer, "raw")[self._head(head)]
-        key = self.k(layer)[self.config.kv_head(self._head(head))]
+        head = self._head(head)
+        key = self.k(layer)[self.config.kv_head(head)]
         return raw_scores(self.q(layer)[head][None], key[None])[0]
 
     @torch.inference_mode()
@@ -203,20 +206,20 @@ class Trace:
 
     def bias(self, layer: int, head: int) -> Tensor | None:
         """What is added to the scores of one head besides the mask: (T,S); None where nothing is."""
-        name = f"{self.config.attention_name(self.part, layer)}.bias"
+        head, name = self._head(head), f"{self._attention_name(layer)}.bias"
         if name not in self.tensors:
             return None
         whole = (1, self.config.n_heads, self.length, self.key_length)
-        return self.tensors[name].expand(whole)[0, self._head(head)]
+        return self.tensors[name].expand(whole)[0, head]
 
     def sink(self, layer: int, head: int) -> Tensor | None:
         """The further score in each row's softmax, a single number; None where there is none."""
-        name = f"{self.config.attention_name(self.part, layer)}.sinks"
-        return self.tensors[name][self._head(head)] if name in self.tensors else None
+        head, name = self._head(head), f"{self._attention_name(layer)}.sinks"
+        return self.tensors[name][head] if name in self.tensors else None
 
     def equation(self, layer: int) -> Equation:
         """What of the equation is the same for all heads of a layer."""
-        return self.host.equation(self.config.attention_name(self.part, layer))
+        return self.host.equation(self._attention_name(layer))
 
     @property
     def logits(self) -> Tensor:
@@ -241,7 +244,7 @@ class Trace:
         """
         scores = self.scores(layer, head)
         query, key = self._place("query", query, self.length), self._place("key", key, self.key_length)
-        if than not in (None, ROW):
+        if than is not None and not (isinstance(than, str) and than == ROW):
             than = self._place("key", than, self.key_length)
         return score_terms(self, layer, head, query, key, scores, self.mask(layer), self.bias(layer, head), than)
 
@@ -255,7 +258,7 @@ class Trace:
         """
         position = self._logits_position(position) % self.length
         token = self._place("token", token, self.config.vocab_size)
-        if than not in (None, MEAN):
+        if than is not None and not (isinstance(than, str) and than == MEAN):
             than = self._place("token", than, self.config.vocab_size)
         return logit_terms(self.of(self.config.self_part), token, position, self.logits_at(position), than)
 
@@ -273,21 +276,31 @@ class Trace:
             raise VizError("The encoder makes no logits; only the decoder does. Choose the decoder.")
         if not self.config.has_unembedding:
             raise VizError("This model has no unembedding. It gives a vector for each token and predicts no token.")
-        if not -self.length <= whole_number("The position", position) < self.length:
+        position = whole_number("The position", position)
+        if not -self.length <= position < self.length:
             raise VizError(f"There is no position {position}: the prompt has {self.length} tokens.")
         return position
 
     def _place(self, what: str, value: int, count: int) -> int:
-        if not 0 <= whole_number(f"The {what}", value) < count:
+        value = whole_number(f"The {what}", value)
+        if not 0 <= value < count:
             raise VizError(f"There is no {what} {value}: choose one from 0 to {count - 1}.")
         return value
 
     def _attention(self, layer: int, what: str) -> Tensor:
-        if not 0 <= whole_number("The layer", layer) < self.n_layers:
+        return self[f"{self._attention_name(layer)}.{what}"]
+
+    def _attention_name(self, layer: int) -> str:
+        return self.config.attention_name(self.part, self._layer(layer))
+
+    def _layer(self, layer: int) -> int:
+        layer = whole_number("The layer", layer)
+        if not 0 <= layer < self.n_layers:
             raise VizError(f"There is no layer {layer}: the model has layers 0 to {self.n_layers - 1}.")
-        return self[f"{self.config.attention_name(self.part, layer)}.{what}"]
+        return layer
 
     def _head(self, head: int) -> int:
-        if not 0 <= whole_number("The head", head) < self.config.n_heads:
+        head = whole_number("The head", head)
+        if not 0 <= head < self.config.n_heads:
             raise VizError(f"There is no head {head}: the model has heads 0 to {self.config.n_heads - 1}.")
         return head

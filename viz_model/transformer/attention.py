@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from viz_model.errors import MaskError
+from viz_model.arguments import DTYPES, REAL, dense, of_type, real_number, tensor, text
+from viz_model.errors import MaskError, VizError
 from viz_model.transformer.hooks import site, wanted
 from viz_model.transformer.positions import Rotation
 
@@ -79,8 +80,29 @@ def attend(
     somebody watches a site that only the written-out path passes through; the two are held within 1e-5 of each
     other by a test.
 
-    Raises MaskError when the mask is not made of booleans or does not fit (B,H,T,S).
+    Raises MaskError when the mask is not made of booleans or does not fit (B,H,T,S), and VizError for any other
+    argument that is not as above.
     """
+    _refuse_strange(query, key, value, mask, bias, sinks, name)
+    scale = None if scale is None else real_number("The scale", scale)
+    if softcap is not None and not real_number("The soft cap", softcap) > 0:
+        raise VizError("The soft cap must be a number greater than 0. Leave it out where scores are not capped.")
+    return mixed_values(query, key, value, mask=mask, bias=bias, scale=scale, softcap=softcap, sinks=sinks, name=name)
+
+
+def mixed_values(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    name: str = "attn",
+) -> Tensor:
+    """What `attend` gives, where all but the mask is known to fit: for hosts, whose passes call it in each layer."""
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     if mask is not None:
         _refuse_misfit(mask, (*query.shape[:-1], key.shape[-2]))
@@ -209,12 +231,48 @@ def _forbidden(scores: Tensor) -> Tensor:
     return scores.amax(-1, keepdim=True) == -torch.inf
 
 
+def _refuse_strange(query, key, value, mask, bias, sinks, name) -> None:
+    """Raise VizError for what `attend` cannot work with."""
+    text("The name of an attention", name)
+    batch, heads, _, width = tensor("The query", query, REAL, "(B,H,T,D)", (None,) * 4).shape
+    groups, keys = tensor("The key", key, REAL, "(B,G,S,D)", (batch, None, None, width), query.device).shape[1:3]
+    tensor("The value", value, REAL, "(B,G,S,D)", (batch, groups, keys, None), query.device)
+    if not query.dtype == key.dtype == value.dtype:
+        raise VizError(f"Query, key and value must be of one kind, not {query.dtype}, {key.dtype} and {value.dtype}.")
+    if heads % groups:
+        raise VizError(f"{heads} heads of queries cannot share {groups} heads of keys: the one must divide the other.")
+    shape = (*query.shape[:-1], keys)
+    if mask is not None:
+        refuse_no_mask(mask, shape, query.device)
+    if bias is not None:
+        of_type("The bias", bias, Tensor, "a tensor of floating-point numbers")
+        if bias.dtype not in DTYPES[REAL] or not _fits(bias, shape):
+            raise VizError(
+                f"The bias must be made of floating-point numbers that fit scores of shape (B,H,T,S) = {shape}, but "
+                f"it is one of {bias.dtype} of shape {tuple(bias.shape)}."
+            )
+        dense("The bias", bias, query.device)
+    if sinks is not None:
+        tensor("The sinks", sinks, REAL, "(H,)", (heads,), query.device)
+
+
+def refuse_no_mask(mask: object, shape: tuple[int, ...], device: torch.device) -> None:
+    """Raise MaskError for what is no mask of scores (B,H,T,S) on this device."""
+    _refuse_misfit(of_type("A mask", mask, Tensor, "a tensor of booleans", MaskError), shape)
+    dense("A mask", mask, device, MaskError)
+
+
 def _refuse_misfit(mask: Tensor, shape: tuple[int, ...]) -> None:
     if mask.dtype != torch.bool:
         raise MaskError(f"A mask is made of booleans, True where a query may attend, not of {mask.dtype}.")
-    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in sizes):
+    if not _fits(mask, shape):
         raise MaskError(
             f"A mask of shape {tuple(mask.shape)} does not fit scores of shape (B,H,T,S) = {tuple(shape)}: "
             "each of its sizes, counted from the right, must be the same or 1."
         )
+
+
+def _fits(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether it is broadcastable to this shape."""
+    sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
+    return tensor.dim() <= len(shape) and all(size in (1, whole) for size, whole in sizes)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from viz_model.transformer.attention import attend
+from viz_model.transformer.attention import mixed_values
 from viz_model.transformer.cache import LayerCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.feed_forward import ACTIVATIONS
@@ -46,7 +46,7 @@ def norm_maps(norm: nn.Module) -> Maps:
 
 
 class Attention(nn.Module):
-    """Projections around `attend()`: (B,T,C) -> (B,T,C); a text reads itself, and what a cache holds of it."""
+    """Projections around `attend`: (B,T,C) -> (B,T,C); a text reads itself, and what a cache holds of it."""
 
     def __init__(self, config: TransformerConfig, name: str):
         super().__init__()
@@ -82,7 +82,7 @@ class Attention(nn.Module):
         return x.unflatten(-1, (-1, self.config.d_head)).transpose(1, 2)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        mixed = attend(query, key, value, mask=mask, name=self.name)
+        mixed = mixed_values(query, key, value, mask=mask, name=self.name)
         joined = mixed.transpose(1, 2).flatten(-2)  # (B,H,T,D) -> (B,T,C): heads side by side
         return site(f"{self.name}.out", self.output(joined))
 

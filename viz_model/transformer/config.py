@@ -1,8 +1,9 @@
 """TransformerConfig: one skeleton, many models as data. No family name, only fields that branch."""
 
-import math
+import sys
 from dataclasses import dataclass
 
+from viz_model.arguments import LARGEST, said
 from viz_model.errors import ConfigError
 from viz_model.transformer.facts import LAYOUTS, ModelFacts
 
@@ -95,11 +96,12 @@ class TransformerConfig(ModelFacts):
 
     def _refuse_unknown_choices(self):
         for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}.")
+            found = getattr(self, name)
+            if not isinstance(found, str) or found not in allowed:
+                raise ConfigError(f"{name} is {said(found)}; it must be one of {', '.join(allowed)}.")
         for name in SWITCHES:
             if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false.")
+                raise ConfigError(f"{name} is {said(getattr(self, name))}; it must be true or false.")
 
     def _refuse_bad_numbers(self):
         for name in COUNTS:
@@ -107,17 +109,28 @@ class TransformerConfig(ModelFacts):
             if number is None and name in LEFT_OUT:
                 continue
             least = 0 if name in MAY_BE_0 else 1
-            if not isinstance(number, int) or isinstance(number, bool) or number < least:
-                raise ConfigError(f"{name} is {number!r}; it must be a whole number of at least {least}.")
+            if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= LARGEST:
+                raise ConfigError(f"{name} is {said(number)}; it must be a whole number, at least {least}, below 2⁶³.")
         for name in ("norm_epsilon", "rotary_base"):
             number = getattr(self, name)
-            if not isinstance(number, int | float) or isinstance(number, bool) or not 0 < number < math.inf:
-                raise ConfigError(f"{name} is {number!r}; it must be a number greater than 0.")
+            if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number <= sys.float_info.max:
+                raise ConfigError(f"{name} is {said(number)}; it must be a number greater than 0.")
 
     @property
     def d_head(self) -> int:
         """D = C/H, the width of one head."""
         return self.d_model // self.n_heads
+
+    @property
+    def matrix_numbers(self) -> int:
+        """How many numbers its matrices and tables are; norms and biases, a thousandth of them, are not counted."""
+        attentions = sum(self.layers_of(part) for part in self.parts)
+        of_attentions = attentions * 2 * self.d_model * self.d_head * (self.n_heads + self.n_kv_heads)
+        feed_forwards = (self.n_layers + self.n_encoder_layers) * (3 if self.is_gated else 2)
+        rows = self.vocab_size * (1 if self.tied_unembedding else 2)
+        if self.position in ("learned", "sinusoidal"):
+            rows += self.context_length * max(1, len(self.stacks))
+        return of_attentions + (feed_forwards * self.d_ff + rows) * self.d_model
 
     @property
     def embedding_factor(self) -> float:

@@ -5,12 +5,16 @@ Decoder-only and encoder-only models are one stack, whose only part is "self". A
 (the target reads itself) and "cross" (the target reads the encoder output).
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from viz_model.arguments import said, text, whole_number
+from viz_model.errors import VizError
 
 LAYOUTS = ("decoder-only", "encoder-only", "encoder-decoder")
 PARTS = ("self", "encoder", "decoder", "cross")
 
 
+@runtime_checkable
 class ModelFacts(Protocol):
     """What every host says about its model; `TransformerConfig` and `HubConfig` say it, and inherit what follows.
 
@@ -75,8 +79,8 @@ class ModelFacts(Protocol):
         return PARTS[1:] if self.layout == "encoder-decoder" else PARTS[:1]
 
     def layers_of(self, part: str) -> int:
-        """How many layers have this attention."""
-        return self.n_encoder_layers if part == "encoder" else self.n_layers
+        """How many layers have this attention. Raises VizError, as all below, for a part that no model has."""
+        return self.n_encoder_layers if _known(part) == "encoder" else self.n_layers
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -88,6 +92,17 @@ class ModelFacts(Protocol):
         """The self-attention of the stack that makes the logits."""
         return "decoder" if self.layout == "encoder-decoder" else "self"
 
+    def refuse_no_part(self, part: str) -> None:
+        """Raise VizError for a part that this model does not have."""
+        if text("The part", part) not in self.parts:
+            raise VizError(f"There is no part {said(part)}: this model has {', '.join(self.parts)}.")
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        """What the hook sites of each block begin with."""
+        stacks = dict.fromkeys("decoder" if part == "cross" else part for part in self.parts)
+        return tuple(self.block_name(part, layer) for part in stacks for layer in range(self.layers_of(part)))
+
     @property
     def mask(self) -> str:
         """The name of the mask that this self-attention is made for."""
@@ -95,21 +110,28 @@ class ModelFacts(Protocol):
 
     def mask_of(self, part: str) -> str:
         """The name of the mask that a part is made for."""
-        is_causal = part == "decoder" or (part == "self" and self.layout == "decoder-only")
+        is_causal = _known(part) == "decoder" or (part == "self" and self.layout == "decoder-only")
         return "causal" if is_causal else "bidirectional"
 
     def kv_head(self, head: int) -> int:
         """The key/value head that query head `head` reads."""
-        return head // (self.n_heads // self.n_kv_heads)
+        return whole_number("The head", head) // (self.n_heads // self.n_kv_heads)
 
     def stack_name(self, part: str) -> str:
         """What stands before the hook sites of the stack that the queries of a part are in: "", "decoder."."""
-        return "" if part == "self" else "encoder." if part == "encoder" else "decoder."
+        return "" if _known(part) == "self" else "encoder." if part == "encoder" else "decoder."
 
     def block_name(self, part: str, layer: int | str) -> str:
         """ "blocks.2", or "encoder.blocks.2": a block's hook sites begin with it. A layer of "*" is any."""
-        return f"{self.stack_name(part)}blocks.{layer}"
+        known = layer if isinstance(layer, str) else whole_number("The layer", layer)
+        return f"{self.stack_name(part)}blocks.{known}"
 
     def attention_name(self, part: str, layer: int | str) -> str:
         """ "blocks.2.attn", or "decoder.blocks.2.cross": the hook sites of an attention begin with it."""
         return f"{self.block_name(part, layer)}.{'cross' if part == 'cross' else 'attn'}"
+
+
+def _known(part: str) -> str:
+    if text("The part", part) not in PARTS:
+        raise VizError(f"There is no part {said(part)}: they are {', '.join(PARTS)}.")
+    return part

@@ -15,6 +15,7 @@ from fnmatch import translate
 
 from torch import Tensor
 
+from viz_model.arguments import of_type
 from viz_model.errors import EditError, SiteError
 
 Edit = Callable[[Tensor], Tensor]
@@ -31,7 +32,10 @@ class _Watch:
     def __post_init__(self):
         strange = [pattern for pattern in (*self.patterns, *self.optional) if not isinstance(pattern, str)]
         if strange:
-            raise SiteError(f"A hook site is named by a text such as 'blocks.0.attn.q', not by {strange[0]!r}.")
+            raise SiteError(
+                "A hook site is named by a text such as 'blocks.0.attn.q', not by something of the type "
+                f"{type(strange[0]).__name__}."
+            )
         self._regex = {pattern: re.compile(translate(pattern)) for pattern in (*self.patterns, *self.optional)}
         self._match: dict[str, tuple[str, ...]] = {}
 
@@ -72,6 +76,8 @@ def site(name: str, tensor: Tensor) -> Tensor:
     active = _active.get()
     if active is None:
         return tensor
+    of_type("The name of a hook site", name, str, "a text", SiteError)
+    of_type("What stands at a hook site", tensor, Tensor, "a tensor", SiteError)
     for told in active.followers:
         told(name)
     for watch, functions in active.edits:
@@ -119,6 +125,7 @@ def capture(*patterns: str, optional: Sequence[str] = ()) -> Iterator[dict[str, 
     Raises SiteError when a pattern fits no site of the pass (it names near ones), or when a second pass
     runs within the same capture.
     """
+    of_type("The optional patterns", optional, list | tuple, "a list of texts", SiteError)
     watch, found = _Watch(patterns, tuple(optional)), {}
     active = _active.get() or _Active()
     token = _active.set(replace(active, captures=(*active.captures, (watch, found))))

@@ -7,6 +7,7 @@ scores only inside `attention.py`, and never guessed back from values.
 import torch
 from torch import Tensor
 
+from viz_model.arguments import said
 from viz_model.errors import MaskError
 
 NAMES = ("causal", "bidirectional")
@@ -51,7 +52,7 @@ def named(name: str, length: int, device: torch.device | None = None) -> Tensor:
 def between(name: str, query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """The mask of that name between any positions. (T,), (S,) -> (T, S) booleans; MaskError as `named`."""
     if name not in NAMES:
-        raise MaskError(f"There is no mask '{name}'. Choose one of: {', '.join(NAMES)}.")
+        raise MaskError(f"There is no mask {said(name)}. Choose one of: {', '.join(NAMES)}.")
     return {"causal": causal, "bidirectional": bidirectional}[name](query_positions, key_positions)
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from viz_model.arguments import REAL, WHOLE, of_type, tensor
+from viz_model.errors import VizError
+
 
 def sinusoidal_table(length: int, width: int) -> Tensor:
     """sin and cos of position / 10000^(2i/C) in neighbouring columns: (length, width)."""
@@ -46,8 +49,16 @@ class Rotation:
         return torch.tensor(self.frequencies, dtype=torch.float64)
 
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        """x (…,T,D) at positions (T,), as they enter the product."""
+        """x (…,T,D) at positions (T,), as they enter the product. Raises VizError for what is no such tensor."""
         turning = 2 * len(self.frequencies)
+        of_type("x", x, Tensor, "a tensor of shape (…,T,D)")
+        length, width = x.shape[-2:] if x.dim() > 1 else (None, None)
+        tensor("x", x, REAL, "(…,T,D)", (*x.shape[:-2], length, width))
+        if width < turning:
+            raise VizError(f"x has {width} numbers a head, and {turning} of them turn.")
+        of_type("The positions", positions, Tensor, "a tensor of whole numbers of shape (T,)")
+        kind = REAL if positions.is_floating_point() else WHOLE
+        tensor("The positions", positions, kind, "(T,)", (length,), x.device)
         turned = rotate(x[..., :turning], positions[:, None] * self.theta, self.pairs) * self.scale
         return torch.cat((turned, x[..., turning:]), -1)
 

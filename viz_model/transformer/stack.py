@@ -38,7 +38,7 @@ class Stack(nn.Module):
         # A post-norm stream has been normalised by its last block.
         self.final_norm = make_norm(config, f"{self.name}final_norm", present=config.norm_place == "pre")
 
-    def run(
+    def forward(
         self,
         rows: Tensor,
         mask: Tensor | None = None,

@@ -5,16 +5,21 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from viz_model.arguments import of_type, said, text, whole_number
+from viz_model.errors import ConfigError, VizError
+from viz_model.memory_limits import refuse_beyond_memory
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.block import norm_maps
 from viz_model.transformer.cache import KVCache
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.feed_forward import FeedForwardEquation
-from viz_model.transformer.host import ToLogits
+from viz_model.transformer.host import ToLogits, refuse_no_vectors, refuse_strange
 from viz_model.transformer.linear_maps import BlockMaps, StackMaps
 from viz_model.transformer.positions import Rotation, rotary_angles
 from viz_model.transformer.sharing import sharing_copy
 from viz_model.transformer.stack import Stack
+
+MOST_LAYERS = 1000  # ten times those of GPT-3; to build more takes many seconds
 
 
 class SkeletonHost(ToLogits):
@@ -24,11 +29,13 @@ class SkeletonHost(ToLogits):
     angles_switch_at = None
 
     def unembed(self, hidden: Tensor) -> Tensor:
-        """(…,C) -> logits (…,V)."""
+        """(…,C) -> logits (…,V). Raises VizError for what is no such tensor."""
+        refuse_no_vectors(hidden, self.config.d_model, self.tokens.weight)
         return nn.functional.linear(hidden, self.unembedding_rows()[0])
 
     def equation(self, attention: str) -> Equation:
         """What `attend` was told at this attention, such as "blocks.2.attn"."""
+        text("The name of an attention", attention)
         config, rotation = self.config, None
         if config.position == "rotary" and not attention.endswith(".cross"):
             theta = rotary_angles(torch.tensor(1), config.d_head, config.rotary_base)
@@ -42,10 +49,13 @@ class SkeletonHost(ToLogits):
 
     def maps(self, block: str) -> BlockMaps:
         """What a block does to its stream, by its name, such as "decoder.blocks.1"."""
+        if text("The name of a block", block) not in self.config.block_names:
+            raise VizError(f"There is no block {said(block)}: the first is {self.config.block_names[0]}.")
         return self.get_submodule(block).maps()
 
     def stack_maps(self, part: str) -> StackMaps:
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
+        self.config.refuse_no_part(part)
         stack = self.get_submodule(self.config.stack_name(part).removesuffix("."))
         return StackMaps(norm_maps(stack.embedding_norm), norm_maps(stack.final_norm))
 
@@ -74,6 +84,7 @@ class Transformer(SkeletonHost, Stack):
     """Decoder-only (GPT-2, Radford et al. 2019; Llama, Touvron et al. 2023) or encoder-only (BERT)."""
 
     def __init__(self, config: TransformerConfig):
+        refuse_strange_config(config)
         super().__init__(config, "self")
         if not config.tied_unembedding:
             self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
@@ -95,5 +106,19 @@ class Transformer(SkeletonHost, Stack):
         cache: what was read before; `ids` come after it, are added to it, and attend to S tokens, all in all.
             Raises VizError for an encoder, with padding, and where it is full.
         n_blocks: stop after so many blocks; what stands in the stream there can be unembedded too.
+        Raises VizError for what is no such tensor, or does not fit the model.
         """
-        return self.run(self.tokens(ids), mask, padding, cache, n_blocks=n_blocks)
+        refuse_strange(self.config, self.tokens.weight, ids, mask=mask, padding=padding, cache=cache)
+        if n_blocks is not None:
+            n_blocks = whole_number("n_blocks", n_blocks, 0)
+        return Stack.forward(self, self.tokens(ids), mask, padding, cache, n_blocks=n_blocks)
+
+
+def refuse_strange_config(config: TransformerConfig) -> None:
+    """Raise VizError for what is no config, or asks for more than this computer can hold."""
+    of_type("The config", config, TransformerConfig, "a TransformerConfig", ConfigError)
+    layers = config.n_layers + config.n_encoder_layers
+    if layers > MOST_LAYERS:
+        raise ConfigError(f"A model here has at most {MOST_LAYERS:,} layers, and this config asks for {layers:,}.")
+    if not torch.empty(0).is_meta:  # on "meta" a model takes no memory
+        refuse_beyond_memory("A model of this config", 4 * config.matrix_numbers)

@@ -157,7 +157,7 @@ def test_a_path_is_a_path_and_starts_where_python_runs(shelf, tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     "name",
-    ["", "nothing", "..", ".", "/", "/nowhere", "../../x", "a\0b", "\ud800", "x" * 5000, "~", "*", "None", 7],
+    ["", "nothing", "..", ".", "/", "/nowhere", "../../x", "a\0b", "\ud800", "x" * 5000, "~", "*", "None"],
 )
 def test_a_name_that_means_nothing_lists_what_there_is(folder, name, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
@@ -202,6 +202,7 @@ def test_a_damaged_config(folder, text, words):
         ({"n_layers": "2"}, "n_layers is '2'"),
         ({"n_layers": 0}, "n_layers is 0"),
         ({"n_layers": None}, "n_layers is None"),
+        ({"vocab_size": 10**30}, "below 2⁶³"),
         ({"d_model": 24.5}, "d_model is 24.5"),
         ({"norm": "group"}, "norm is 'group'"),
         ({"layout": ["decoder-only"]}, "layout is"),
@@ -231,7 +232,6 @@ def change_config(folder, change):
         ({"d_ff": 10**15}, "'blocks.0.ffn.up.weight'"),
         ({"vocab_size": 262}, "'tokens.weight'"),
         ({"vocab_size": 10**12}, "'tokens.weight'"),
-        ({"vocab_size": 10**30}, "more than this computer can hold"),
         ({"context_length": 25}, "'positions.weight'"),
         ({"position": "rotary"}, "positions.weight"),
         ({"position": "sinusoidal", "context_length": 10**15}, "positions.weight"),
@@ -242,7 +242,7 @@ def change_config(folder, change):
 )
 def test_a_config_of_another_model(folder, change, words):
     change_config(folder, change)
-    refused(folder, WEIGHTS_FILE if "computer" not in words else "config", words)
+    refused(folder, WEIGHTS_FILE, words)
 
 
 def test_a_context_that_no_memory_can_hold(shelf):

@@ -2,8 +2,6 @@
 
 import json
 
-import gguf
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -27,6 +25,7 @@ from transformers import (
 
 import viz_model as vm
 from tests.support.damage import full_disk
+from tests.support.gguf_files import write_gguf
 from viz_model.hub import convert_gguf, is_hub, read_facts
 
 SIZES = {"vocab_size": 67, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -157,6 +156,26 @@ def test_a_number_that_is_none_is_found(folder):
         vm.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("eos_token_id", {"a": 1}, "the id of a token"),
+        ("forced_bos_token_id", "x", "the id of a token"),
+        ("suppress_tokens", [1.5], "the id of a token"),
+        ("bad_words_ids", [[1], ["a"]], "a list of lists of ids"),
+        ("max_length", "long", "a whole number"),
+        ("no_repeat_ngram_size", -1, "a whole number"),
+    ],
+)
+def test_a_rule_of_writing_that_cannot_be_is_named(folder, name, value, words):
+    """The library reads these files without a word, and fails when a text is at its end."""
+    (folder / "generation_config.json").write_text(json.dumps({name: value}))
+    with pytest.raises(vm.CheckpointError, match=f"say that {name} is .*must be {words}|cannot be read"):
+        vm.load(folder)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 2]}))
+    assert vm.load(folder).end_tokens == {1, 2}
+
+
 def test_a_file_that_was_cut_off(folder):
     whole = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
@@ -235,44 +254,6 @@ def test_positions_and_a_source_are_sizes_too(tmp_path):
         change_config(tmp_path / "pair", num_layers=layers)
         with pytest.raises(vm.CheckpointError, match=sentence):
             vm.load(tmp_path / "pair")
-
-
-def write_gguf(path, library):
-    """The model as llama.cpp keeps it: its names, and the rows of q and k permuted for neighbouring pairs."""
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("small")
-    writer.add_block_count(2)
-    writer.add_context_length(32)
-    writer.add_embedding_length(64)
-    writer.add_feed_forward_length(96)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(library.config.rms_norm_eps)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(67)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(["<s>", "</s>", "Ġ", "ĠA", *(chr(ord("!") + place) for place in range(63))])
-    writer.add_token_types([3, 3, *[1] * 65])
-    writer.add_token_merges(["Ġ A"])
-    writer.add_bos_token_id(0)
-    writer.add_eos_token_id(1)
-    names = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-             "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_proj": "attn_q",
-             "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-             "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}  # fmt: skip
-    for name, tensor in library.state_dict().items():
-        numbers = tensor.numpy()
-        for heads, letter in ((4, "q_proj"), (2, "k_proj")):
-            if letter in name:
-                numbers = numbers.reshape(heads, 2, -1, 64).swapaxes(1, 2).reshape(numbers.shape)
-        name = name.replace("model.layers.", "blk.")
-        for theirs, ours in names.items():
-            name = name.replace(theirs, ours)
-        writer.add_tensor(name, np.ascontiguousarray(numbers))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def test_gguf_loads_and_converts(llama, tmp_path):

@@ -42,6 +42,13 @@ def test_a_token_that_the_model_has_no_number_for_is_refused(byte_level):
         face(backend, largest).encode("the cat")
 
 
+def test_a_vocabulary_without_a_token_for_unknown_words():
+    """What the library raises while it reads a text is a bare Exception."""
+    backend = Backend(models.WordPiece({"the": 0}, unk_token="[UNK]"))
+    with pytest.raises(PromptError, match=r"cannot cut this text into tokens: .*\[UNK\].*damaged"):
+        face(backend).encode("cat")
+
+
 @pytest.fixture(scope="module")
 def sentence_piece():
     backend = Backend(models.BPE(byte_fallback=True))

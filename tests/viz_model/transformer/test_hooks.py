@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from tests.reference.written_out import attention
 from tests.support.properties import examples
 from tests.support.small_models import VOCABULARY, configs, expected_sites, make_model, random_ids, small_model
-from viz_model.errors import EditError, SiteError
+from viz_model.errors import EditError, PromptError, SiteError
 from viz_model.transformer.attention import attend
 from viz_model.transformer.hooks import capture, edit, follow, site, unwatched, wanted
 from viz_model.transformer.masks import named
@@ -142,7 +142,7 @@ def test_an_exception_ends_the_capture():
         assert wanted("embed")
         assert not wanted("blocks.0.norm1")
     for watching in (capture("embed"), edit({"embed": torch.zeros_like})):
-        with pytest.raises(IndexError), watching:
+        with pytest.raises(PromptError), watching:
             model(torch.tensor([[VOCABULARY]]))
         assert not wanted("embed")
     with pytest.raises(SiteError), capture("embed", "no.such.site"):
