@@ -131,8 +131,7 @@ def read(folder: Path) -> None:
     for example in model.examples.values():
         model.encode(example)
     prompt = "the cat" if model.tokenizer is not None else [1, 2, 3]
-    if model.tokenizer is not None and model.tokenizer.has_chat:
-        model.tokenizer.chat("the cat")
+    model.chat("the cat")
     trace = model.trace(prompt)
     assert len(trace.tokens) == trace.length
     if model.config.layout == "decoder-only" and model.config.has_unembedding:

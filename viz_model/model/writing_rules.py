@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from viz_model.arguments import of_type, whole_number
+
 # Settings that change what the library writes greedily, that are not followed here, and the values that change nothing.
 NOT_FOLLOWED = {
     "num_beams": (1,), "penalty_alpha": (0,), "repetition_penalty": (1,), "encoder_repetition_penalty": (1,),
@@ -33,13 +35,15 @@ class WritingRules:
 
     def fixed(self, ids: Sequence[int]) -> int | None:
         """The id that comes after these, whatever the logits are; None where none is fixed."""
-        if len(ids) == 1 and self.first is not None:
+        if len(of_type("The ids", ids, Sequence, "a list of ids")) == 1 and self.first is not None:
             return self.first
         return self.last if self.longest is not None and len(ids) == self.longest - 1 else None
 
     def forbidden(self, ids: Sequence[int], begun_with: int, ends: frozenset[int]) -> frozenset[int]:
         """The ids that do not come after these. begun_with: how many of them were there before anything was written."""
-        ids = tuple(ids)
+        ids = tuple(of_type("The ids", ids, Sequence, "a list of ids"))
+        begun_with = whole_number("begun_with", begun_with, 0)
+        of_type("ends", ends, frozenset | set, "a set of ids")
         found = {run[-1] for run in self.never if ids[max(0, len(ids) - len(run) + 1) :] == run[:-1]}
         if len(ids) == begun_with + (begun_with == 1 and self.first is not None):
             found |= self.never_first
