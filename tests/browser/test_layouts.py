@@ -75,17 +75,19 @@ def test_a_link_restores_date_head_and_cell_and_clicks_go_on(app_url, page):
 
 def test_a_clicked_word_is_left_out_for_both_models(page, app_url):
     open_page(page, link(app_url, SECTIONS[3], blank=4))
-    word = page.get_by_role("button", name=re.compile("^tiny-gpt: 5 "))
+    word = page.get_by_role("button", name=re.compile("^tiny-gpt: token 5, "))
     expect(word).to_have_class(re.compile("beyond"))
     word.click()
     expect(word).to_have_attribute("aria-pressed", "true")
-    expect(page.get_by_role("button", name=re.compile("^tiny-bert: 5 "))).to_have_class(re.compile("blank"))
+    expect(page.get_by_role("button", name=re.compile("^tiny-bert: token 5, "))).to_have_class(re.compile("blank"))
     settle(page)
     eventually(lambda: address(page)["blank"], "5")
     word.focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name=re.compile("^tiny-gpt: 4 "))).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name=re.compile("^tiny-gpt: token 4, "))).to_have_attribute(
+        "aria-pressed", "true"
+    )
     settle(page)
     eventually(lambda: address(page)["blank"], "4")
 

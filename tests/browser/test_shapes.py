@@ -60,7 +60,7 @@ def test_every_box_is_on_the_first_screen_with_shape_and_parameters_of_another_i
     expect(page.locator(".heading")).to_contain_text(f"Block 1 of {LAYERS} · {block:,} parameters")
     counts = page.locator(".box").evaluate_all(
         """boxes => boxes.map(b => [b.closest('.inside') !== null,
-             +b.ariaLabel.match(/([\\d,]+) parameters/)[1].replaceAll(',', '')])"""
+             +b.title.match(/([\\d,]+) parameters/)[1].replaceAll(',', '')])"""
     )
     assert sum(count for inside, count in counts if inside) == block
     assert sum(count for inside, count in counts if not inside) + LAYERS * block == gpt2().num_parameters()

@@ -11,7 +11,7 @@ from pages.masks import sides
 from pages.positions import rotation, tables, word_order
 from pages.quantization import weights
 from pages.training import targets, watched
-from tests.support.pages import Noted, page_module
+from tests.support.page_parts import Noted, page_module
 from viz_model.masking.drawn_mask import encode_mask
 from viz_ui.components.rotary_pairs import Moved
 

@@ -15,7 +15,7 @@ from pages.masks import sides
 from pages.masks.sides import Side
 from pages.quantization import choice, savings
 from pages.shapes import opened_tensor
-from tests.support.pages import Noted, page_module, view_of
+from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_model.masking.choice import MaskChoice
 from viz_model.quantization.twin import INT8, NF4, Choice

@@ -12,7 +12,7 @@ import viz_model as vm
 from pages.flash_attention import measured, run
 from pages.flash_attention.run import Tiling
 from tests.support.numbers import numbers_in
-from tests.support.pages import Noted, page_module, view_of
+from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_model.flash.tiled import OneHead, tiled_attention
 from viz_model.flash.timing import Call, Shapes, Timing

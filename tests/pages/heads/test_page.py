@@ -9,7 +9,7 @@ from scipy.special import softmax
 import viz_model as vm
 from pages.heads.head_values import DRAWN
 from tests.support.head_measures import loops
-from tests.support.pages import Noted, page_module, view_of
+from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_ui.parts.special_tokens import shown_tokens
 from viz_ui.parts.weight_colours import WeightColours

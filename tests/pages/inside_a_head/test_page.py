@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import viz_model as vm
-from tests.support.pages import Noted, page_module, view_of
+from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_model.transformer.positions import rotary_angles, rotate
 

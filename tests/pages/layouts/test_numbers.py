@@ -9,7 +9,7 @@ import torch
 import viz_model as vm
 from pages.layouts import blanks, cross_attention, side_by_side
 from pages.layouts.examples import Example
-from tests.support.pages import Noted
+from tests.support.page_parts import Noted
 from tests.support.small_models import small_model
 
 IDS = (5, 9, 11, 9, 4)

@@ -9,7 +9,7 @@ import viz_model as vm
 from pages.masks import sides, token_change
 from pages.masks.sides import Side
 from tests.support.numbers import numbers_in
-from tests.support.pages import Noted, page_module, view_of
+from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_model.masking.choice import MaskChoice
 from viz_model.masking.drawn_mask import encode_mask

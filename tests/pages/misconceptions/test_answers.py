@@ -9,7 +9,7 @@ import torch
 import viz_model as vm
 from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
 from pages.misconceptions.bars import _short
-from tests.support.pages import Noted, view_of
+from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import small_model
 from viz_model.misconceptions.approximate import Exactness
 from viz_model.misconceptions.equations import SameEquation

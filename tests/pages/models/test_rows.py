@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import Noted, page_module
+from tests.support.page_parts import Noted, page_module
 from tests.support.small_models import small_config
 from viz_model.checkpoints import Entry
 from viz_model.memory_limits import RESERVE

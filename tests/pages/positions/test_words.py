@@ -10,7 +10,7 @@ import viz_model as vm
 from pages.positions import beyond_trained_length as beyond
 from pages.positions import rotation, tables, where_they_enter, word_order
 from tests.support.numbers import numbers_in, read_number
-from tests.support.pages import Noted
+from tests.support.page_parts import Noted
 from tests.support.small_models import CONTEXT, small_model
 from viz_model.positions.beyond_trained_length import Reading
 from viz_model.positions.rotary import RotaryPairs

@@ -8,7 +8,7 @@ import torch
 
 import viz_model as vm
 from pages.quantization import choice, effects, savings, weights
-from tests.support.pages import Noted, view_of
+from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import random_ids, small_model
 from viz_model.quantization.savings import PLAIN, Savings, Way
 from viz_model.quantization.twin import INT8, LLM_INT8, NF4, Choice, quantize, trace_quantized

@@ -6,7 +6,7 @@ import pytest
 
 from pages.shapes import any_model
 from pages.shapes.layout import ADDED, letters, placed
-from tests.support.pages import Noted
+from tests.support.page_parts import Noted
 from viz_model.shapes.contract import block_nodes
 from viz_model.shapes.presets import PRESETS
 from viz_ui.look.text import size_words

@@ -9,7 +9,7 @@ import torch
 import viz_model as vm
 from pages.training import after, targets
 from pages.training.targets import Exercise
-from tests.support.pages import Noted
+from tests.support.page_parts import Noted
 from tests.support.small_models import small_model
 from viz_model.heads.matrices import head_matrices
 from viz_model.training.targets import Targets

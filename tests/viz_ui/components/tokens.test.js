@@ -76,7 +76,8 @@ test("readers of a text with a blank: hidden, seen, and beyond what one sees", (
     ["token seen", "token seen", "token beyond", "token blank"]]);
   assert.deepEqual(textsOf(one.root.querySelectorAll(".tokens")[1], "button"), ["a", "▁▁▁", "c", "d"]);
   const names = one.root.querySelectorAll(".tokens")[1].children.map((node) => node.ariaLabel);
-  assert.deepEqual(names, ["before: a", "before: b, hidden", "before: c, not seen", "before: d, not seen"]);
+  assert.deepEqual(names, ["before: token 0, a", "before: token 1, b, hidden", "before: token 2, c, not seen",
+    "before: token 3, d, not seen"]);
   happens(one.root.querySelectorAll("button")[6], "click");
   assert.deepEqual(one.told, [["pick", 2]]);
 });

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import viz_model as vm
-from tests.support.pages import Noted, view_of
+from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import small_model
 from viz_model.heads.cell_arithmetic import CellArithmetic
 from viz_ui.frame.view import first_head

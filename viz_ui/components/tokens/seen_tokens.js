@@ -60,7 +60,7 @@ class SeenTokens {
       node.dataset.row = String(number);
       node.tabIndex = token === blank ? 0 : -1;
       const state = token === blank ? ", hidden" : token < until ? "" : ", not seen";
-      node.ariaLabel = `${title}: ${label}${state}`;
+      node.ariaLabel = `${title}: token ${token}, ${label}${state}`;
       node.ariaPressed = String(token === blank);
       return node;
     }));
