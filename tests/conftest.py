@@ -1,14 +1,15 @@
 """What holds for all tests.
 
 With `requirements.txt` alone, the test files that need more are skipped, each with the name of what is missing, and
-all tests run in one process. With pytest-xdist each core has a worker, which is given one file after the other: what a
-file, a page or a server has opened is opened once. The browser's files come first, for they are the longest.
+all tests run in one process. With pytest-xdist there is a worker more than there are cores, for a browser test waits
+half of its time. Each is given one file after the other: what a file, a page or a server has opened is opened once.
 """
 
 import importlib.util
 import os
 import random
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # each core has a worker, and a server: threads would wait for one another
 MOST_WORKERS = 4  # each of them takes 2 GB, with its server and its browser
+FILES_BETWEEN = 6  # two that need a browser
 
 
 def pytest_addoption(parser):
@@ -47,11 +49,11 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """A worker for each core; none where single files are asked for, which are done before workers have begun."""
+    """One more than there are cores; none where single files are asked for: these are done before workers begin."""
     if all(Path(arg.partition("::")[0]).is_file() for arg in config.args):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores, MOST_WORKERS)
+    return min(cores + 1, MOST_WORKERS)
 
 
 @pytest.fixture(scope="session")
@@ -104,18 +106,32 @@ def pytest_collection_modifyitems(config, items):
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
-    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
-    if seed := config.getoption("--shuffle"):
-        items[:] = shuffled(items, random.Random(seed))
-
-
-def shuffled(items, generator):
-    """The files in another order, and in each file its tests: what a file has opened is still opened once."""
     files = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    groups = list(files.values())
-    generator.shuffle(groups)
-    for group in groups:
-        generator.shuffle(group)
-    return [item for group in groups for item in group]
+    seed = config.getoption("--shuffle")
+    order = shuffled(files, random.Random(seed)) if seed else mixed(files)
+    items[:] = [item for tests in order for item in tests]
+
+
+def mixed(files):
+    """The tests of a file that needs a browser, then those of some others, and so on.
+
+    Browser tests wait, others compute: side by side they use the cores best. No long file is left for the end, when
+    all but one worker have nothing more to do.
+    """
+    in_browser = [tests for tests in files.values() if tests[0].get_closest_marker("browser")]
+    others = iter([tests for tests in files.values() if not tests[0].get_closest_marker("browser")])
+    for tests in in_browser:
+        yield tests
+        yield from islice(others, FILES_BETWEEN)
+    yield from others
+
+
+def shuffled(files, generator):
+    """The files in another order, and in each file its tests: what a file has opened is still opened once."""
+    order = list(files.values())
+    generator.shuffle(order)
+    for tests in order:
+        generator.shuffle(tests)
+    return order

@@ -1,6 +1,7 @@
-"""Waiting for what another thread or process does."""
+"""Waiting for what another thread or process does, and threads without an event loop."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 PATIENCE = 300  # seconds, that only a fault lasts so long: however busy a machine is, a test that passes ends before
 
@@ -12,3 +13,9 @@ def until(is_so, seconds=PATIENCE):
         assert time.monotonic() < end, f"it took more than {seconds} s"
         time.sleep(0.02)
     return found
+
+
+def apart(work, *arguments):
+    """What `work(*arguments)` gives in a thread of its own: in this one, a browser test left its event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work, *arguments).result()

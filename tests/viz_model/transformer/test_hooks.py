@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from tests.reference.written_out import attention
 from tests.support.properties import examples
 from tests.support.small_models import VOCABULARY, configs, expected_sites, make_model, random_ids, small_model
+from tests.support.waiting import apart
 from viz_model.errors import EditError, PromptError, SiteError
 from viz_model.transformer.attention import attend
 from viz_model.transformer.hooks import capture, edit, follow, site, unwatched, wanted
@@ -413,8 +414,7 @@ def test_a_capture_is_local_to_an_asyncio_task():
     async def visitors():
         return await asyncio.gather(*(visitor(seed) for seed in range(5)))
 
-    with ThreadPoolExecutor() as pool:  # in this thread, a browser test may have a loop of its own
-        assert pool.submit(asyncio.run, visitors()).result() == [True] * 5
+    assert apart(asyncio.run, visitors()) == [True] * 5
 
 
 def test_a_capture_of_queries_and_residuals_takes_the_fused_path(monkeypatch):

@@ -12,12 +12,16 @@ const { default: generation } = await import("../../../viz_ui/components/generat
 const LABELS = ["0 a", "1 b", "2 c", "3 d", "4 e"]; // two of the prompt, three steps; the last is not read yet
 const SAMPLING = { temperature: 0.5, top_k: 3, top_p: 0.9, vocabulary: 7, seed: 42 };
 const [LIKELY, SECOND, CUT] = [
-  { token_id: 2, label: "c", logit: 1.5, scaled: 3, full: 0.5, by_top_k: true, kept: true, probability: 0.625 },
-  { token_id: 5, label: "f", logit: 1.25, scaled: 2.5, full: 0.3, by_top_k: true, kept: true, probability: 0.375 },
-  { token_id: 6, label: "g", logit: -1, scaled: -2, full: 0.15, by_top_k: true, kept: false, probability: 0 },
+  { token_id: 2, label: "c", logit: 1.5, scaled: 3, full: 0.5, by_top_k: true, allowed: true, kept: true,
+    probability: 0.625 },
+  { token_id: 5, label: "f", logit: 1.25, scaled: 2.5, full: 0.3, by_top_k: true, allowed: true, kept: true,
+    probability: 0.375 },
+  { token_id: 6, label: "g", logit: -1, scaled: -2, full: 0.15, by_top_k: true, allowed: true, kept: false,
+    probability: 0 },
 ];
-const OUT = { token_id: 1, label: "h", logit: -2, scaled: -4, full: 0.05, by_top_k: false, kept: false,
-  probability: 0 };
+const OUT = { token_id: 1, label: "h", logit: -2, scaled: -4, full: 0.05, by_top_k: false, allowed: true,
+  kept: false, probability: 0 };
+const BARRED = { ...OUT, allowed: false };
 const STEP = {
   read: 2, queries: 2, numbers: [["tokens read", "1", "3"], ["cache bytes", "96 of 128", ""]], greedy: false,
     draw: 0.25,
@@ -103,13 +107,16 @@ test("what decided is said: chance, the reader, greed, or the model itself", () 
   assert.deepEqual(stages(one), ["token", "logit", "", "softmax", "largest", "", "left"]);
   assert.deepEqual(rows(one), [["c", "1.500", "", "0.500", "✓", "", "0.625"]]);
   assert.ok(one.root.querySelector(".sum").hidden);
+  const among = drawn({ steps: [{ ...greedy, candidates: [LIKELY, BARRED] }, later(3), later(4)] });
+  assert.equal(verdict(among), "Greedy: “2 c” has the largest logit of the tokens that are not barred here.");
+  assert.equal(rows(among)[1][4], "barred");
   const forced = drawn({ steps: [{ ...STEP, ...FORCED }, later(3), later(4)] });
   assert.equal(verdict(forced), "u = 0.5000 draws “c”, but you took “2 c”.");
   assert.equal(verdict(drawn({ steps: [{ ...STEP, forced: true }, later(3), later(4)] })),
     "u = 0.2500 draws “c”, and you took it too.");
   assert.equal(verdict(drawn({ steps: [{ ...greedy, ...FORCED }, later(3), later(4)] })),
     "Greedy takes “c”, but you took “2 c”.");
-  assert.match(verdict(drawn({ steps: [{ ...STEP, fixed: true }, later(3), later(4)] })), /always begins with “2 c”/);
+  assert.match(verdict(drawn({ steps: [{ ...STEP, fixed: true }, later(3), later(4)] })), /always writes “2 c” here/);
   const undo = forced.root.querySelector(".verdict").querySelector("button");
   assert.deepEqual([undo.hidden, drawn().root.querySelector(".verdict").querySelector("button").hidden], [false, true]);
   happens(undo, "click");

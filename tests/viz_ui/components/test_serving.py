@@ -3,13 +3,13 @@
 import asyncio
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
 from starlette.applications import Starlette
 from streamlit import config
 
+from tests.support.waiting import apart
 from viz_ui.components.shared import serving
 
 SCRIPTS = sorted(name for name in serving._FILES if name.endswith(".js"))
@@ -33,8 +33,7 @@ def get(path, base=""):
     async def send(message):
         messages.append(message)
 
-    with ThreadPoolExecutor(1) as thread:  # in this one, a browser test may have left its event loop running
-        thread.submit(asyncio.run, app(scope, receive, send)).result()
+    apart(asyncio.run, app(scope, receive, send))
     start, body = messages
     return start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, body["body"]
 

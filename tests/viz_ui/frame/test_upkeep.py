@@ -14,6 +14,7 @@ from streamlit.runtime.state.common import WidgetMetadata
 
 import viz_model
 from tests.support.browser import REPOSITORY
+from tests.support.waiting import apart
 from viz_model import garbage, jobs
 from viz_model.hub import importing
 from viz_ui.frame import upkeep
@@ -44,6 +45,7 @@ def server(monkeypatch):
     monkeypatch.setattr(upkeep, "get_instance", lambda: server)
     monkeypatch.setattr(upkeep, "GRACE_SECONDS", 0.02)
     monkeypatch.setattr(upkeep, "_collected", 0.0)
+    monkeypatch.setattr(upkeep, "_leaving", [])
     monkeypatch.setattr(st.cache_resource, "clear", lambda: server.cleared.append(True))
     monkeypatch.setattr(garbage, "collect", lambda: server.collected.append(True))
     return server
@@ -70,7 +72,7 @@ async def after_grace(*leaving, seconds=0.15):
 
 def test_a_session_that_nobody_came_back_to_is_closed_and_empty(server):
     one = session("one")
-    asyncio.run(after_grace(one))
+    apart(asyncio.run, after_grace(one))
     assert (server.closed, held(one)) == (["one"], set())
     assert (len(server.cleared), len(server.collected)) == (1, 1)
 
@@ -78,18 +80,18 @@ def test_a_session_that_nobody_came_back_to_is_closed_and_empty(server):
 def test_who_came_back_in_time_keeps_all(server):
     one = session("one")
     server.active = {"one"}
-    asyncio.run(after_grace(one))
+    apart(asyncio.run, after_grace(one))
     assert (server.closed, held(one), server.cleared) == ([], {"view", "widget"}, [])
 
 
 def test_what_visitors_share_stays_while_one_is_there(server):
     server.active = {"another"}
-    asyncio.run(after_grace(session("one")))
+    apart(asyncio.run, after_grace(session("one")))
     assert (server.closed, server.cleared, len(server.collected)) == (["one"], [], 1)
 
 
 def test_a_class_that_leaves_at_once_is_collected_once(server):
-    asyncio.run(after_grace(*(session(f"{n}") for n in range(30))))
+    apart(asyncio.run, after_grace(*(session(f"{n}") for n in range(30))))
     assert len(server.closed) == 30
     assert len(server.collected) <= 2  # the first, which may not have known of the others, and the last
 
@@ -101,19 +103,20 @@ def test_what_is_shared_stays_until_a_job_has_ended(server, monkeypatch):
         await after_grace(session("one"))
         assert server.cleared == []
         monkeypatch.setattr(jobs, "are_under_way", lambda: False)
-        await asyncio.sleep(0.1)
+        while not server.cleared:
+            await asyncio.sleep(0.01)
 
-    asyncio.run(leave_and_end())
+    apart(asyncio.run, leave_and_end())
     assert server.cleared
 
 
 def test_the_own_visit_of_the_server_ends_without_a_session(server):
-    asyncio.run(after_grace(None))
+    apart(asyncio.run, after_grace(None))
     assert (server.closed, len(server.collected)) == ([], 1)
 
 
 def test_a_page_without_a_server_leaves_nothing_to_do(server):
-    upkeep._leave(session("one"))
+    apart(upkeep._leave, session("one"))
     assert upkeep._leaving == []
 
 

@@ -1,13 +1,13 @@
 """Who comes in through the door, and what goes out: the middleware around an app that notes what reached it."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from tests.support.waiting import apart
 from viz_ui.sharing import door
 from viz_ui.sharing.settings import read
 
@@ -32,8 +32,7 @@ def through(settings, kind, headers, client=HERE, received=(), sent=(), path="/"
 
     scope = {"type": kind, "method": "GET", "path": path, "client": client, "query_string": b""}
     scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in headers]
-    with ThreadPoolExecutor(1) as thread:  # in this one, a browser test may have left its event loop running
-        thread.submit(asyncio.run, door.Door(app, settings)(scope, receive, send)).result()
+    apart(asyncio.run, door.Door(app, settings)(scope, receive, send))
     return got, back
 
 
