@@ -52,7 +52,7 @@ def read_header(path: Path) -> GGUFHeader:
     try:
         about = path.stat()
         return _read(path, about.st_mtime_ns, about.st_size)
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError, OverflowError, struct.error) as error:
         raise CheckpointError(f"The file {path} is not a complete GGUF file ({error}). Fetch it again.") from error
 
 
