@@ -115,23 +115,32 @@ def _take_model() -> None:
         model = load_model(st.session_state.model)
     except vm.VizError:
         return  # the run that follows says what is wrong with it
-    _begin_with_its_kind(_examples(model))
+    _begin_with_its_kind(model)
     _own_masks_stay_own(model)
 
 
-def _begin_with_its_kind(examples: dict[str, str]) -> None:
-    """A model that was trained on another kind of text begins with an example of its own, for it would make nonsense of
-    a sentence in silence. What was typed for the former kind is kept, and comes back with a model of that kind.
+def _kind_of_text(model: vm.Model) -> str:
+    """What a model was trained to read, as far as its prompts are concerned: a translator's own texts, ids, or any."""
+    if model.tokenizer is None:
+        return "ids"
+    return model.name if model.has_source and model.examples else "any"
+
+
+def _begin_with_its_kind(model: vm.Model) -> None:
+    """An example of the former model gives way to one of the new one.
+
+    So does what was typed, where the new one was trained on another kind of text, for it would make nonsense of a
+    sentence in silence. What was typed is kept, and comes back with a model of its kind.
     """
-    former, typed = st.session_state.get("examples", EXAMPLES), st.session_state.get("prompt")
-    if examples == former:
-        return
-    kept = st.session_state.setdefault("kept_prompts", {})  # by the examples of their kind
+    examples, former = _examples(model), st.session_state.get("examples", EXAMPLES)
+    kind, before = _kind_of_text(model), st.session_state.get("kind_of_text", "any")
+    typed, kept = st.session_state.get("prompt"), st.session_state.setdefault("kept_prompts", {})  # by their kind
     is_own = bool(typed) and typed not in former.values()
-    kept.pop(tuple(former.values()), None)
-    if is_own:
-        kept[tuple(former.values())] = typed
-    prompt = kept.get(tuple(examples.values())) or next(iter(examples.values()))
+    if examples == former or (is_own and kind == before):
+        return
+    if kind != before:
+        kept[before] = typed if is_own else None
+    prompt = (kept.get(kind) if kind != before else None) or next(iter(examples.values()))
     st.session_state.began_with = (prompt, st.session_state.looked_at) if is_own else None
     choose(prompt=prompt, cell=None)
 
@@ -185,6 +194,7 @@ def _choose_prompt(model: vm.Model) -> str:
         )
     _say_kept(model, prompt)
     st.session_state.examples, st.session_state.looked_at = _examples(model), st.session_state.model
+    st.session_state.kind_of_text = _kind_of_text(model)
     st.sidebar.menu_button(
         "Examples",
         list(st.session_state.examples),
