@@ -5,6 +5,7 @@ all tests run in one process. With pytest-xdist there is a worker more than ther
 half of its time. Each is given one file after the other: what a file, a page or a server has opened is opened once.
 """
 
+import gc
 import importlib.util
 import os
 import random
@@ -112,6 +113,11 @@ def pytest_collection_modifyitems(config, items):
     seed = config.getoption("--shuffle")
     order = shuffled(files, random.Random(seed)) if seed else mixed(files)
     items[:] = [item for tests in order for item in tests]
+
+
+def pytest_collection_finish():
+    """Python looks for garbage again and again, and need not look through all that was imported."""
+    gc.freeze()
 
 
 def mixed(files):

@@ -52,6 +52,7 @@ def test_from_an_example_to_the_number_of_a_cell(page, app_url):
     eventually(lambda: shown_weight(page), pytest.approx(weight, rel=1e-3))
 
 
+@pytest.mark.slow  # that any server restores a view, tests/pages/test_address.py sees
 def test_a_link_opened_on_a_fresh_server_restores_the_view(page, fresh_app_url):
     choices = {"prompt": PROMPT, "layer": 3, "head": 1, "query": 7, "key": 2, "mask": "bidirectional"}
     for path in ("inside_a_head", ""):

@@ -87,12 +87,6 @@ def test_an_address_opens_exactly_that_view():
     assert test.button_group(key="drawn").value == "raw scores"
 
 
-def test_a_choice_under_its_former_name_opens_under_the_name_of_today():
-    test = app(**at(prompt="The cat sat", colours="own range"))
-    assert test.button_group(key="colours").value == "scale to this head"
-    assert address_of(test)["colours"] == "scale to this head"
-
-
 def test_a_first_visit_is_alive_and_its_address_whole():
     test = app()
     assert not test.info
