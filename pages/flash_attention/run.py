@@ -129,7 +129,8 @@ def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
         count = len(run.skipped) + len(run.tiles)
         have, them = ("has", "this tile") if len(run.skipped) == 1 else ("have", "these tiles")
         words = (
-            f"**Tiles do not change the arithmetic of a cell**: over all cells, each method takes 4·T·S·D = {flops} "
+            "**Tiles do not change the arithmetic of a cell**: if every cell were computed, each method would take "
+            f"4·T·S·D = {flops} "
             f"FLOPs. Here {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells. The tiled method "
             f"skips {them} and takes only {traffic.matrix_flops(run.cells, *widths):,} FLOPs. "
         )

@@ -47,7 +47,7 @@ def _compared(view: View) -> int | str | None:
             key="than",
             required=True,
             help="Softmax looks only at differences within a row: a number added to every score of the row changes no "
-            "weight. So the comparison with the row shows what moves the weight.",
+            "weight. So it is the difference from the mean of the row that moves the weight.",
         )
     if than != KEY:
         return "row" if than == ROW else None
@@ -64,8 +64,10 @@ def _say_what_it_is_made_of(view: View, terms: ScoreTerms) -> None:
     of_key, of_query = int(terms.of_key.argmax()), int(terms.of_query.argmax())
     st.markdown(
         f"The score is **{number(terms.score)}**{against}. "
-        f"On the key's side, **{terms.names_key[of_key]}** adds most: {number(float(terms.of_key[of_key]))}. "
-        f"On the query's side, **{terms.names_query[of_query]}** adds most: {number(float(terms.of_query[of_query]))}.",
+        f"Split by the key's components, most comes from **{terms.names_key[of_key]}**: "
+        f"{number(float(terms.of_key[of_key]))}. Split by the query's components instead, most comes from "
+        f"**{terms.names_query[of_query]}**: {number(float(terms.of_query[of_query]))}. "
+        "Some components lower the score.",
         help=explained("score", "component", "residual stream", "embedding", "feed-forward"),
     )
 

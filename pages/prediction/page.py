@@ -187,7 +187,8 @@ def draw_attribution(view: View) -> None:
     )
     st.caption(
         "Each component goes through the final norm, frozen, and the unembedding (direct logit attribution). The terms "
-        "say what the logit is made of. What a later layer makes of a component counts as a term of that layer. "
+        "say what the logit is made of. If a later layer reads a component "
+        "and writes something from it, that counts as a term of the later layer. "
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
         help=explained("frozen norm", "norm"),
     )

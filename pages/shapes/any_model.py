@@ -203,7 +203,7 @@ def draw_tables(preset: Preset, config: TransformerConfig, batch: int, length: i
             st.markdown(table(title, parts), width="content")
     positions = ""
     if config.position == "learned":
-        positions = f" The table of positions has T rows, or {preset.length:,} rows if T is smaller."
+        positions = f" The table of positions has T rows, and never fewer than {preset.length:,}."
     each_logits = " The logits of every position are included." if preset.logits else ""
     st.caption(
         f"D = C/H = {config.d_head}, F = {config.d_ff:,}, V = {config.vocab_size:,}. **Parameters:** tied parameters "

@@ -33,7 +33,7 @@ def draw() -> None:
         required=True,
         key="instead",
         help="- **zero**: the head writes nothing.\n- **its mean over the prompt**: the head writes the same vector at "
-        "every token. Only the difference between this token and the mean is lost. "
+        "every token. What is lost is how the head's vectors differ from that mean. "
         "Wang et al. 2022, “Interpretability in the Wild”, §2.3.",
     )
     try:

@@ -90,8 +90,8 @@ GLOSSARY = {
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
     ),
     "frozen norm": Term(
-        "A norm whose divisor is fixed at what it was in this pass. Such a norm can go over each part of a sum alone, "
-        "and the results add up to the norm of the whole sum.",
+        "A norm whose divisor is fixed at what it was in this pass. Such a norm can be applied to each part of a sum "
+        "alone, and the results add up to what it gives for the whole sum.",
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
         r"norms? frozen|norms? (is|are) frozen|frozen norms?",
     ),
@@ -186,7 +186,7 @@ GLOSSARY = {
     ),
     "induction": Term(
         "The work of a head that looks for an earlier copy of the current token, and reads the token after that copy. "
-        "The model can then continue the text as it went on the first time.",
+        "The model can then continue as the text continued after that copy.",
         "Olsson et al. 2022, “In-context Learning and Induction Heads”",
         "induction( heads?)?",
     ),

@@ -28,7 +28,9 @@ def test_it_says_what_adds_most_and_that_all_terms_add_up():
     assert f"The score is **{number(terms.score)}** above the mean of the scores in its row." in said(test)
     best = terms.names_key[int(terms.of_key.argmax())]
     assert best == "layer 0, head 0"
-    assert f"On the key's side, **{best}** adds most: {number(float(terms.of_key.max()))}." in said(test)
+    assert f"Split by the key's components, most comes from **{best}**: {number(float(terms.of_key.max()))}." in said(
+        test
+    )
     assert f"Score as drawn: **{number(terms.score)}**" in said(test)
 
 

@@ -212,8 +212,8 @@ def test_outliers_of_this_prompt_are_counted_and_cost_16_bits():
         entering = model.transformer.h[0].ln_1(stream)[0].abs().amax(0)
     assert table["outliers"]["blocks.0.attn.query"] == int((entering >= 2.5).sum()) > 0
     assert re.search(
-        r"bits per weight\*\*: 8 for the code, \S+ for the constants c \(one per row\), and \S+ for the weights "
-        r"that meet outlier columns of x and are also kept in 16 bits",
+        r"bits per weight\*\*: 8 for the code, \S+ for the constants c \(one per row\), and \S+ for a second "
+        r"copy, in 16 bits, of the weights that are multiplied with outlier columns of x",
         first,
     )
     assert "**Outlier columns.**" in first
