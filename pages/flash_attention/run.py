@@ -124,18 +124,18 @@ def counts_table(view: View, run: TiledRun) -> str:
 def counts_words(view: View, run: TiledRun, tiling: Tiling) -> str:
     """What the table means: arithmetic, traffic, and what larger tiles would change."""
     queries, keys, *widths = sizes(view)
-    flops = f"{traffic.matrix_flops(queries * keys, *widths):,}"
+    formula = "4·T·S·D" if len(set(widths)) == 1 else "2·T·S·(D + the width of a value)"
+    flops = f"{formula} = {traffic.matrix_flops(queries * keys, *widths):,}"
     if run.skipped:
         count = len(run.skipped) + len(run.tiles)
         have, them = ("has", "this tile") if len(run.skipped) == 1 else ("have", "these tiles")
         words = (
             "**Tiles do not change the arithmetic of a cell**: if every cell were computed, each method would take "
-            f"4·T·S·D = {flops} "
-            f"FLOPs. Here {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells. The tiled method "
-            f"skips {them} and takes only {traffic.matrix_flops(run.cells, *widths):,} FLOPs. "
+            f"{flops} FLOPs. Here {len(run.skipped):,} of {counted(count, 'tile')} {have} only masked cells. "
+            f"The tiled method skips {them} and takes only {traffic.matrix_flops(run.cells, *widths):,} FLOPs. "
         )
     else:
-        words = f"**Tiles do not change the arithmetic**: each method takes 4·T·S·D = {flops} FLOPs. "
+        words = f"**Tiles do not change the arithmetic**: each method takes {flops} FLOPs. "
     tiled, full = (each.total for each in (run.traffic, traffic.written_out(queries, keys, *widths)))
     words += (
         f"**Tiles change the traffic**: the tiled method moves {NUMBER_BYTES * tiled:,} bytes instead of "

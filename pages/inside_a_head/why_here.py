@@ -11,6 +11,7 @@ from viz_ui.frame.address import choose, linked
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
 from viz_ui.parts.term_bars import draw_terms, largest
 
 ROW, ALONE, KEY = "the mean of its row", "nothing", "another key"
@@ -32,7 +33,7 @@ def draw_why_here(view: View) -> None:
             _draw_side(view, terms, side, reach)
     _draw_sum(terms)
     if linked(st.toggle, "Show the terms pair by pair", key="pairs"):
-        _draw_pairs(terms)
+        _draw_pairs(view, terms)
 
 
 def _compared(view: View) -> int | str | None:
@@ -58,12 +59,19 @@ def _compared(view: View) -> int | str | None:
 
 def _say_what_it_is_made_of(view: View, terms: ScoreTerms) -> None:
     """The answer in a sentence."""
-    against = {None: "", "row": " above the mean of the scores in its row"}.get(
-        terms.than, f" above the score of key {terms.than}"
+    side = "above" if terms.score >= 0 else "below"
+    against = {None: "", "row": f" {side} the mean of the scores that the query may read"}.get(
+        terms.than, f" {side} the score of key {terms.than}"
     )
+    score = terms.score if terms.than is None else abs(terms.score)
+    if not view.trace.mask(view.layer)[view.query, view.key]:
+        st.markdown(
+            f"The mask closes this cell: query {view.query} may not read key {view.key}, so the weight is 0 whatever "
+            "the score is."
+        )
     of_key, of_query = int(terms.of_key.argmax()), int(terms.of_query.argmax())
     st.markdown(
-        f"The score is **{number(terms.score)}**{against}. "
+        f"The score is **{number(score)}**{against}. "
         f"Split by the key's components, most comes from **{terms.names_key[of_key]}**: "
         f"{number(float(terms.of_key[of_key]))}. Split by the query's components instead, most comes from "
         f"**{terms.names_query[of_query]}**: {number(float(terms.of_query[of_query]))}. "
@@ -112,7 +120,8 @@ def _open(view: View, component: Component, side: str) -> None:
 def _draw_sum(terms: ScoreTerms) -> None:
     st.markdown(
         f"Sum of all {terms.terms.shape[0]} × {terms.terms.shape[1]} terms: **{number(terms.terms.sum().item())}**. "
-        f"Score as drawn: **{number(terms.score)}**. Remainder: **{number(terms.remainder)}**."
+        f"The drawn score, compared in the same way: **{number(terms.score)}**. "
+        f"Remainder: **{number(terms.remainder)}**."
         + (f" The model then adds a bias of {number(terms.bias)}, which is no part of the sum." if terms.bias else "")
     )
     st.caption(
@@ -123,7 +132,7 @@ def _draw_sum(terms: ScoreTerms) -> None:
     )
 
 
-def _draw_pairs(terms: ScoreTerms) -> None:
+def _draw_pairs(view: View, terms: ScoreTerms) -> None:
     """The strongest components of both sides, pair by pair, and the rest of each side summed."""
     rows, columns = (
         largest(names, numbers.abs().numpy(), MOST_PAIRED)
@@ -147,4 +156,6 @@ def _draw_pairs(terms: ScoreTerms) -> None:
         role="scores",
         scale="diverging",
     )
-    panels([pairs], key="why_pairs", matrix_width=560)
+    panels([pairs], key="why_pairs", matrix_width=560, on_open=note_opened)
+    names = {"pairs": named(view, "terms of the score", "score_terms", view.where, of=pass_words(view.trace))}
+    open_noted_matrix(view, {"pairs": pairs}, names=names)

@@ -16,6 +16,7 @@ from viz_ui.frame.view import View, choose_cell, choose_head, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.lens_figure import lens_figure
 from viz_ui.look.text import number, plain, sentence, shown
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
 from viz_ui.parts.term_bars import draw_terms, largest
 
 MOST_COLUMNS = 10  # tokens whose words can be read side by side in a narrow window
@@ -29,7 +30,8 @@ def draw() -> None:
     st.title("Prediction")
     st.markdown(
         "**What would the model say after each layer, and which parts made it say so?** A row is a layer. Each cell "
-        "shows the token that would come next if the model ended there. Click a cell to take its prediction apart.",
+        f"shows the token that {comes(view)} if the model ended there. Click a cell to see its likeliest tokens. Below "
+        "them, the output for that token is taken apart.",
         help=explained("logit lens", "unembedding", "residual stream", "logit", "KL divergence", "layer"),
     )
     try:
@@ -103,6 +105,11 @@ def draw_lens(view: View) -> None:
         high=1.0 if colour == COLOURS[0] else float(numbers.max()) or 1.0,
         theme=st.context.theme.type or "light",
     )
+    cut = (
+        f" Of {view.trace.length} tokens, {positions[0]} to {positions[-1]} are shown, around the chosen query."
+        if len(positions) < view.trace.length
+        else ""
+    )
     with main_picture():
         st.plotly_chart(
             figure,
@@ -112,21 +119,17 @@ def draw_lens(view: View) -> None:
             selection_mode="points",
             config={"displayModeBar": False},
         )
-    cut = (
-        f" Of {view.trace.length} tokens, {positions[0]} to {positions[-1]} are shown, around the chosen query."
-        if len(positions) < view.trace.length
-        else ""
-    )
-    st.caption(
-        f"Each row is the residual stream after a layer, read through the model's own final norm and unembedding.{cut} "
-        "This is a reading, not what the model computes there: later layers may read the stream in other ways. "
-        "nostalgebraist 2020, “interpreting GPT: the logit lens”."
-    )
+        st.caption(
+            "Each row is the residual stream after a layer, read through the model's own final norm and unembedding."
+            f"{cut} This is a reading, not what the model computes there: later layers may read the stream in other "
+            "ways. nostalgebraist 2020, “interpreting GPT: the logit lens”."
+        )
 
 
 def draw_likeliest(view: View) -> None:
     """The chosen cell: the tokens that would be likeliest there."""
-    st.subheader(f"After layer {view.layer}, token {view.query} would be followed by")
+    words = "the token named" if view.model.config.layout == "encoder-only" else "the next token"
+    st.subheader(f"After layer {view.layer}: {words} at token {view.query}")
     shares = view.trace.lens(view.layer, view.query).double().softmax(-1)
     output = view.trace.logits_at(view.query).double().softmax(-1)
     top = shares.topk(min(LIKELIEST, len(shares))).indices.tolist()
@@ -155,9 +158,9 @@ def draw_attribution(view: View) -> None:
     logits = trace.logits_at(view.query)
     top = logits.topk(min(LIKELIEST, len(logits))).indices.tolist()
     names = dict(zip(top, (shown(piece) or "∅" for piece in view.model.token_bytes(top)), strict=True))
-    st.subheader(f"What adds to a token's logit after token {view.query}")
+    st.subheader(f"What adds to a token's logit in the output at token {view.query}")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        token = linked(st.selectbox, "Token", top, format_func=lambda t: plain(names[t]), key="token", width=220)
+        token = linked(st.selectbox, "Token", top, format_func=lambda t: names[t], key="token", width=220)
         than = linked(
             st.segmented_control,
             "Compared with",
@@ -170,20 +173,23 @@ def draw_attribution(view: View) -> None:
         other = None
         if than == TOKEN:
             rest = [t for t in top if t != token]
-            words = {"format_func": lambda t: plain(names[t]), "key": "than_token", "width": 220}
+            words = {"format_func": lambda t: names[t], "key": "than_token", "width": 220}
             other = linked(st.selectbox, "The other token", rest, **words)
     terms = trace.logit_terms(token, view.query, {THAN_MEAN: "mean", ALONE: None, TOKEN: other}[than])
     best = int(terms.terms.argmax())
-    against = {THAN_MEAN: " above the mean of all tokens", ALONE: "", TOKEN: " above the other token"}[than]
+    side = "above" if terms.logit >= 0 else "below"
+    against = {THAN_MEAN: f" {side} the mean of all tokens", ALONE: ""}.get(than)
+    against = f" {side} that of **{plain(names[other])}**" if against is None else against
+    shown_logit = terms.logit if than == ALONE else abs(terms.logit)
     st.markdown(
-        f"The logit of **{plain(names[token])}** is **{number(terms.logit)}**{against}. **{terms.names[best]}** adds "
-        f"most: {number(float(terms.terms[best]))}.",
+        f"The logit of **{plain(names[token])}** is **{number(shown_logit)}**{against}. **{terms.names[best]}** raises "
+        f"it most: {number(float(terms.terms[best]))}.",
         help=explained("logit", "component", "embedding", "feed-forward"),
     )
     draw_parts(view, terms)
     st.markdown(
-        f"Sum of all {len(terms.terms)} terms: **{number(terms.terms.sum().item())}**. Logit of the model: "
-        f"**{number(terms.logit)}**. Remainder: **{number(terms.remainder)}**."
+        f"Sum of all {len(terms.terms)} terms: **{number(terms.terms.sum().item())}**. The model's own number, "
+        f"compared in the same way: **{number(terms.logit)}**. Remainder: **{number(terms.remainder)}**."
     )
     st.caption(
         "Each component goes through the final norm, frozen, and the unembedding (direct logit attribution). The terms "
@@ -231,7 +237,15 @@ def draw_parts(view: View, terms: LogitTerms) -> None:
             marked={"layer": view.layer, "head": view.head},
             matrix_width=420,
             on_pick=lambda event: choose_head(event["row"], event["column"]),
+            on_open=note_opened,
         )
+        names = {"head_terms": named(view, "what each head adds to a logit", "logit_terms", of=pass_words(view.trace))}
+        open_noted_matrix(view, {"head_terms": grid}, names=names)
+
+
+def comes(view: View) -> str:
+    """What a prediction is of: the next token, or of an encoder the token that stands in that place."""
+    return "would be named in that place" if view.model.config.layout == "encoder-only" else "would come next"
 
 
 def open_head(view: View, terms: LogitTerms, at: int) -> None:

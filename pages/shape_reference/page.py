@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.shape_reference.symbols import explanations
+from viz_model.flash.traffic import matrix_flops
 from viz_model.model.formula import AttentionFormula
 from viz_model.shapes import costs
 from viz_model.shapes.reference import GROUPS, Quantity, letters, quantities
@@ -136,12 +137,14 @@ def draw_costs(view: View) -> None:
     """The totals of the pass, each with its formula."""
     config, numbers = view.trace.config, letters(view.trace)
     cells = numbers["L"] * numbers["H"] * numbers["T"] * numbers["S"]
+    width = view.model.transformer.value_width
+    products = r"4 \cdot L H D T S" if width == numbers["D"] else rf"2 \cdot L H (D + {width}) T S"
     rows = [
         ("parameters", "", f"{view.model.transformer.n_parameters():,}"),
         ("attention weights of all heads, bytes", r"4 \cdot L H T S", f"{4 * cells:,}"),
-        ("QKᵀ and AV of all heads, FLOPs", r"4 \cdot L H D T S", f"{4 * cells * numbers['D']:,}"),
+        ("QKᵀ and AV of all heads, FLOPs", products, f"{matrix_flops(cells, numbers['D'], width):,}"),
     ]
-    if config.layout == "decoder-only":
+    if config.layout == "decoder-only" and width == numbers["D"]:  # others cannot be cached here
         cached = costs.cache_bytes(config, numbers["T"])
         rows.append(("KV cache, bytes", r"2 \cdot L G D T \cdot 4", f"{cached:,}"))
     st.subheader("Totals", help=explained("parameter", "FLOP", "KV cache"))

@@ -13,7 +13,9 @@ from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, sentence, shown
 from viz_ui.parts.next_tokens import draw_next_tokens
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
 
+ROUNDING = 1e-4  # bits: smaller changes may be the rounding of another batch, and get no colour of their own
 WAYS = {"zero": ZERO, "its mean over the prompt": MEAN}
 
 
@@ -22,7 +24,8 @@ def draw() -> None:
     st.title("Switch off")
     st.markdown(
         "**What would the model predict without a head?** The model runs again once for each head, with that head "
-        "switched off. A cell is one head: the brighter it is, the more the next token's probabilities change.",
+        f"switched off. A cell is one head: the brighter it is, the more the probabilities "
+        f"of the token {where(view)} change.",
         help=explained("ablation", "KL divergence", "head", "layer"),
     )
     way = linked(
@@ -51,15 +54,15 @@ def draw() -> None:
 
 def ablation(view: View, how: str) -> Ablation:
     """Kept for this visitor until another pass, part or way is asked for."""
-    of = (*view.pass_key, view.part, how)
+    of, position = (*view.pass_key, view.part, how, place(view)), place(view)
     kept = st.session_state.get("ablation")
     if kept is not None and kept[0] == of:
         return kept[1]
     if is_small(view.model):
-        found = vm.ablate(view.model, view.trace, how=how, part=view.part)
+        found = vm.ablate(view.model, view.trace, how=how, part=view.part, position=position)
     else:
         found = finished(
-            lambda job: vm.ablate(view.model, view.trace, how=how, part=view.part, tell=job.tell),
+            lambda job: vm.ablate(view.model, view.trace, how=how, part=view.part, position=position, tell=job.tell),
             words=f"Switching off {view.trace.n_layers * view.trace.config.n_heads} heads, one at a time",
             name="ablation",
             of=of,
@@ -84,7 +87,7 @@ def draw_effects(found: Ablation) -> None:
         caption=f"KL divergence in bits: 0 is no change. The largest is {number(float(found.kl.max()))}.",
         role="weights",
         low=0.0,
-        high=float(found.kl.max()) or 1.0,
+        high=max(float(found.kl.max()), ROUNDING),
     )
     with st.container(horizontal=True, gap="medium"):
         with st.container(key="effect_side"):
@@ -94,9 +97,12 @@ def draw_effects(found: Ablation) -> None:
                 marked={"layer": view.layer, "head": view.head},
                 matrix_width=560,
                 on_pick=lambda event: choose_head(event["row"], event["column"]),
+                on_open=note_opened,
             )
-        with st.container(width=340):
+        with st.container(width=420):
             draw_answer(view, found)
+    names = {"effect": named(view, "change without each head, bits", "switched_off", of=pass_words(view.trace))}
+    open_noted_matrix(view, {"effect": effect}, names=names)
     bring_sidebar_along()
 
 
@@ -106,28 +112,48 @@ def draw_answer(view: View, found: Ablation) -> None:
     before, after = (int(logits.argmax()) for logits in (found.logits, edited_logits(found, view)))
     names = [plain(shown(piece)) for piece in view.model.token_bytes([before, after])]
     change = (
-        f"the likeliest next token is still **{names[0]}**"
+        f"the likeliest token {where(view)} is still **{names[0]}**"
         if before == after
-        else f"the likeliest next token is **{names[1]}** and no longer **{names[0]}**"
+        else f"the likeliest token {where(view)} is **{names[1]}** and no longer **{names[0]}**"
     )
-    others = (
-        f" For the other heads of layer {view.layer}, the change is between {number(low)} and {number(high)}."
-        if found.kl.shape[1] > 1
-        else ""
+    others = {
+        1: "",
+        2: f" The other head of layer {view.layer} changes it by {number(low)}.",
+    }.get(found.kl.shape[1], f" Each other head of layer {view.layer} changes it by {number(low)} to {number(high)}.")
+    if float(found.kl.max()) < ROUNDING:
+        st.markdown("No head changes the prediction by more than rounding can.")
+    st.markdown(
+        f"Without head {view.head} of layer {view.layer}{part_words(view)}, {change}. The prediction changes by "
+        f"**{number(kl)} bits**.{others}"
     )
-    st.markdown(f"Without {view.where}, {change}. The prediction changes by **{number(kl)} bits**.{others}")
 
 
 def draw_chosen(found: Ablation) -> None:
     view = current_view()
-    st.subheader(f"The next token without {view.where}")
+    st.subheader(f"The prediction without head {view.head} of layer {view.layer}{part_words(view)}")
     draw_next_tokens(
         view,
         found.logits,
         edited_logits(found, view),
         ("all heads", "switched off"),
-        f"After token {view.trace.length - 1}",
+        where(view).capitalize(),
     )
+
+
+def place(view: View) -> int:
+    """The position whose prediction is compared: of the query, or the decoder's last where an encoder's head goes."""
+    return view.trace.of(view.model.config.self_part).length - 1 if view.part == "encoder" else view.query
+
+
+def where(view: View) -> str:
+    """ "after token 5", or of a model that names tokens in their own places, "in the place of token 5"."""
+    if view.model.config.layout == "encoder-only":
+        return f"in the place of token {place(view)}"
+    return f"after token {place(view)}{' of the target' if view.part == 'encoder' else ''}"
+
+
+def part_words(view: View) -> str:
+    return "" if view.part == "self" else f" ({'cross-attention' if view.part == 'cross' else view.part})"
 
 
 def edited_logits(found: Ablation, view: View):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import VizError
-from viz_model.intervention.batches import RowEdit, last_logits, refuse_without_prediction
+from viz_model.intervention.batches import RowEdit, edited_logits, refuse_without_prediction
 from viz_model.jobs import Tell, untold
 from viz_model.model import Model
 from viz_model.model.prompts import Prompt
@@ -26,7 +26,7 @@ HOW = (ZERO, MEAN)
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """What became of the next token when each head was switched off, alone; NaN where it was not asked for.
+    """What became of a prediction when each head was switched off, alone; NaN where it was not asked for.
 
     kl (L,H): KL(P‖R) in bits of the prediction P from the edited one R. logits (V,): of the pass as it was;
     edited (N,V): of `heads`, pairs of a layer and a head.
@@ -71,15 +71,17 @@ def ablate(
     how: str = ZERO,
     *,
     part: str | None = None,
+    position: int = -1,
     tell: Tell = untold,
 ) -> Ablation:
-    """Switch each head off, one at a time, and compare the next token.
+    """Switch each head off, one at a time, and compare what is predicted at a position.
 
     heads: "all", or pairs of a layer and a head. how: what stands in the place of a head's mixed values, "zero", or
     "mean": their mean over the prompt. part: which attention; that of the stack which predicts, if none is named.
+    position: of the token after which the next one is predicted (of an encoder: whose own place is).
     tell: told after each batch how many heads are done, of how many.
 
-    Raises VizError for a head, a part or a way that is not there, and for a model that predicts nothing.
+    Raises VizError for a head, a part, a position or a way that is not there, and for a model that predicts nothing.
     """
     refuse_without_prediction(of_type("The model", model, Model, "a Model, such as vm.load gives"))
     of_type("tell", tell, Callable, "a function")
@@ -90,9 +92,9 @@ def ablate(
     chosen = _heads(trace, heads)
     site = trace.config.attention_name
     edits = [(f"{site(trace.part, layer)}.mixed", _without(head, how)) for layer, head in chosen]
-    before = trace.logits.double()
+    before = trace.of(trace.config.self_part).logits_at(position).double()
     tell(0, len(edits))
-    edited = last_logits(model, trace, edits, lambda done: tell(done, len(edits))).double()
+    edited = edited_logits(model, trace, edits, lambda done: tell(done, len(edits)), position).double()
     logs, changed = before.log_softmax(-1), edited.log_softmax(-1)
     kl = (logs.exp() * (logs - changed)).sum(-1).clamp_min(0) / math.log(2)
     empty = torch.full((trace.n_layers, trace.config.n_heads), torch.nan, dtype=torch.float64)

@@ -17,16 +17,16 @@ MOST_ROWS = 64
 RowEdit = Callable[[Tensor], Tensor]  # what stands at a site in one row, (…) without batch -> what shall stand there
 
 
-def last_logits(
-    model: Model, trace: Trace, edits: Sequence[tuple[str, RowEdit]], done: Callable[[int], None]
+def edited_logits(
+    model: Model, trace: Trace, edits: Sequence[tuple[str, RowEdit]], done: Callable[[int], None], position: int = -1
 ) -> Tensor:
-    """Logits of the last position (N,V) for N passes over the trace's prompt, each with one edit at one site.
+    """Logits at a position (N,V) for N passes over the trace's prompt, each with one edit at one site.
 
     done: told after each batch how many passes are made.
     """
     rows = []
     for start, some in _in_batches(edits, _rows_at_once(trace)):
-        rows.append(_pass(model, trace, some))
+        rows.append(_pass(model, trace, some, position))
         done(start + len(some))
     return torch.cat(rows)
 
@@ -49,14 +49,14 @@ def _rows_at_once(trace: Trace) -> int:
 
 
 @torch.inference_mode()
-def _pass(model: Model, trace: Trace, edits: Sequence[tuple[str, RowEdit]]) -> Tensor:
+def _pass(model: Model, trace: Trace, edits: Sequence[tuple[str, RowEdit]], position: int) -> Tensor:
     """One batch, in which each row has an edit of its own: (B,V)."""
     count = len(edits)
     ids = torch.tensor([trace.read.ids]).expand(count, -1)
     given = {} if trace.source is None else {"source": torch.tensor([trace.source.ids]).expand(count, -1)}
     given["mask"] = _chosen_masks(trace)
     with unwatched(), edit(_by_site(edits)):
-        return model.transformer(ids, **given)
+        return model.transformer.unembed(model.transformer.hidden(ids, **given)[:, position])  # (B,T,C) -> (B,V)
 
 
 def _chosen_masks(trace: Trace) -> Masks:

@@ -14,7 +14,7 @@ from torch import Tensor
 from viz_model.arguments import of_type, said, text
 from viz_model.errors import VizError
 from viz_model.heads.comparison import single_token
-from viz_model.intervention.batches import RowEdit, last_logits, refuse_without_prediction
+from viz_model.intervention.batches import RowEdit, edited_logits, refuse_without_prediction
 from viz_model.jobs import Tell, untold
 from viz_model.model import Model
 from viz_model.model.prompts import Prompt
@@ -83,7 +83,7 @@ def patch(
     count = model.config.n_heads if sites == BY_HEAD else original.length
     edits = [(name, _put(values[name], place)) for name in names for place in range(count)]
     tell(0, len(edits))
-    logits = last_logits(model, base, edits, lambda done: tell(done, len(edits))).double()
+    logits = edited_logits(model, base, edits, lambda done: tell(done, len(edits))).double()
     effect = (logits[:, good] - logits[:, bad] - ends[1]) / (ends[0] - ends[1])
     return Patching(sites, effect.reshape(len(names), count), *ends, good, bad)
 

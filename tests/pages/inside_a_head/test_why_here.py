@@ -25,13 +25,13 @@ def trace():
 def test_it_says_what_adds_most_and_that_all_terms_add_up():
     test = opened("inside_a_head", **INDUCTION)
     terms = trace().score_terms(1, 0, 10, 3, than="row")
-    assert f"The score is **{number(terms.score)}** above the mean of the scores in its row." in said(test)
+    assert f"The score is **{number(terms.score)}** above the mean of the scores that the query may read." in said(test)
     best = terms.names_key[int(terms.of_key.argmax())]
     assert best == "layer 0, head 0"
     assert f"Split by the key's components, most comes from **{best}**: {number(float(terms.of_key.max()))}." in said(
         test
     )
-    assert f"Score as drawn: **{number(terms.score)}**" in said(test)
+    assert f"compared in the same way: **{number(terms.score)}**" in said(test)
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,9 @@ def test_the_logit_is_the_sum_of_its_terms(address, than):
     test, top = opened("prediction", **LAST, **address), trace().logits.topk(2).indices.tolist()
     terms = trace().logit_terms(top[0], 20, top[1] if than == "second" else than)
     assert f"The logit of **·old** is **{number(terms.logit)}**" in said(test)
-    assert f"**{terms.names[int(terms.terms.argmax())]}** adds most: {number(float(terms.terms.max()))}" in said(test)
-    assert f"Logit of the model: **{number(terms.logit)}**. Remainder: **" in said(test)
+    best = int(terms.terms.argmax())
+    assert f"**{terms.names[best]}** raises it most: {number(float(terms.terms[best]))}" in said(test)
+    assert f"compared in the same way: **{number(terms.logit)}**. Remainder: **" in said(test)
     assert {name: address_of(test).get(name) for name in address} == address
 
 

@@ -54,6 +54,14 @@ def test_switching_a_head_off_does_what_it_does_in_the_library(name, how, of_tex
         )
 
 
+def test_any_position_can_be_looked_at():
+    model, ids = vm.load("tiny-gpt"), vm.load("tiny-gpt").encode(TWICE)
+    shorter = vm.ablate(model, ids[:9])
+    np.testing.assert_allclose(vm.ablate(model, ids, position=8).kl, shorter.kl, atol=1e-4)
+    with pytest.raises(vm.VizError, match="no position 99"):
+        vm.ablate(model, ids, position=99)
+
+
 def test_heads_that_were_not_asked_for_have_no_number():
     some = vm.ablate(vm.load("tiny-gpt"), TWICE, heads=[(1, 0), (2, 7)])
     every = vm.ablate(vm.load("tiny-gpt"), TWICE)
