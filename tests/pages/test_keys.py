@@ -42,7 +42,7 @@ OTHERS = {
 }
 WAYS = {
     "thumbnails": grid._passed,
-    "quantized pass": lambda view: (*choice.trace_key(view), view.trace.part),
+    "quantized pass": lambda view: (*view.pass_key, view.trace.part),
     "masked pass": lambda view: sides._pass(view, Side("A", MaskChoice(view.trace.mask_name), None, ""), None)[0],
 }
 

@@ -113,7 +113,9 @@ def test_a_model_brings_its_own_examples():
     test.selectbox(key="model").select("tiny-gpt").run()
     assert test.text_area(key="prompt").value == next(iter(examples.EXAMPLES.values()))
     test.text_area(key="prompt").set_value("What I typed").run()
-    test.selectbox(key="model").select("marian").run()
+    test.selectbox(key="model").select("marian").run()  # it reads another kind of text
+    assert test.text_area(key="prompt").value == EXAMPLES["A date"]
+    test.selectbox(key="model").select("tiny-gpt").run()
     assert test.text_area(key="prompt").value == "What I typed"
 
 
