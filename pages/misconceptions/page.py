@@ -27,7 +27,9 @@ class Claim:
 CLAIMS = {
     "Lengths": Claim("Every input must have the same length.", lengths.draw, ("final hidden state",)),
     "The whole": Claim(
-        "Attention is the whole Transformer.", whole.draw, ("feed-forward", "residual stream", "norm", "nat")
+        "Attention is the whole Transformer.",
+        whole.draw,
+        ("feed-forward", "residual stream", "norm", "nat", "ablation"),
     ),
     "Memory": Claim(
         "The attention matrix is the model's memory.",

@@ -76,7 +76,8 @@ def draw_lens(view: View) -> None:
         required=True,
         key="lens",
         help="- **probability**: of the token in the cell\n- **entropy**: how undecided the prediction is, in bits\n"
-        "- **distance to the output**: the KL divergence of the model's own prediction from this one, in bits",
+        "- **distance to the output**: the KL divergence of the model's own prediction from this one, in bits\n\n"
+        + explained("entropy"),
     )
     first = max(0, min(view.query - MOST_COLUMNS // 2, view.trace.length - MOST_COLUMNS))
     positions = range(first, min(first + MOST_COLUMNS, view.trace.length))

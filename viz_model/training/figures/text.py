@@ -47,6 +47,8 @@ def _batches(model: vm.Model, books: list[str]) -> Iterator[tuple[torch.Tensor, 
     alike: dict[tuple[int, int], list[list[int]]] = {}
     for book in books:
         ids = [model.tokenizer.end_of_text, *model.tokenizer.encode(book)]
+        if len(ids) == 1:  # an empty book holds nothing to predict
+            continue
         for start in range(0, max(1, len(ids) - 1 - (window - half)), half):
             piece = ids[start : start + window + 1]
             alike.setdefault((window - half if start else 0, len(piece)), []).append(piece)
