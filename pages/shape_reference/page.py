@@ -75,7 +75,7 @@ def draw() -> None:
 
 def rows_of(view: View) -> list[Quantity]:
     trace = view.trace
-    of = (view.name, trace.read.ids, trace.source and trace.source.ids, view.part, view.layer)
+    of = (*view.pass_key, view.part, view.layer)
 
     def work() -> list[Quantity]:
         return quantities(view.model, trace, view.layer)

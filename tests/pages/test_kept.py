@@ -8,6 +8,8 @@ from tests.support.app import at, opened
 
 GPT = at(prompt="The queen gave the girl a ring.", layer=1, head=2, query=5, key=3)
 SEQ2SEQ = at(model="tiny-seq2seq", prompt="3 May 2024", target="2024-0", part="cross", layer=1, head=1, query=2, key=1)
+LONG = at(prompt="The red fox met a grey goose by the old mill. The red fox met a", layer=1, head=2, query=1, key=0)
+DECODER = SEQ2SEQ | {"part": "decoder"}  # its tokens and its place are those of the cross-attention too
 CHOICES = {
     "another mask": (GPT, {"mask": "bidirectional"}),
     "another head": (GPT, {"head": 5}),
@@ -16,8 +18,11 @@ CHOICES = {
     "another prompt": (GPT, {"prompt": "A cat sat on the mat."}),
     "another target": (SEQ2SEQ, {"target": "2023-1"}),
     "another attention": (SEQ2SEQ, {"part": "encoder"}),
+    "the other attention of a token": (DECODER, {"part": "cross"}),
+    "a query far off": (LONG, {"query": 16}),
 }
 QUICK = ("another mask", "another prompt", "another target")  # the names that a kept picture most easily lacks
+QUICK_ON = {"prediction": "a query far off", "switch_off": "the other attention of a token"}  # kept under these too
 WIDGETS = ("button_group", "number_input", "text_area", "text_input")
 PAGES = {
     "heads": {},
@@ -30,23 +35,26 @@ PAGES = {
     "layouts": {"layouts": "Norms through depth"},
     "flash_attention": {"tile_rows": 3, "tile_columns": 3},
     "misconceptions": {"claim": "Concept", "guess_concept": "true"},
+    "prediction": {},
+    "switch_off": {},
 }
+CASES = [
+    pytest.param(page, choice, marks=() if choice in (*QUICK, QUICK_ON.get(page)) else pytest.mark.slow)
+    for page in PAGES
+    for choice in CHOICES
+]
 
 
 def shown(test: AppTest) -> list:
     """All that the page draws and says, beside its sidebar."""
     components = [element.proto.bytes for element in test.main.get("bidi_component")]
     charts = [element.proto.spec for element in test.main.get("plotly_chart")]
-    tables = [table.value.to_csv() for table in test.main.dataframe]
+    tables = [table.value.to_csv() for table in (*test.main.dataframe, *test.main.table)]
     said = [one.value for kind in ("markdown", "caption", "info", "metric") for one in test.main.get(kind)]
     return [*components, *charts, *tables, *said]
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(
-    "choice",
-    [choice if choice in QUICK else pytest.param(choice, marks=pytest.mark.slow) for choice in CHOICES],
-)
+@pytest.mark.parametrize(("page", "choice"), CASES)
 def test_after_a_choice_a_page_shows_what_a_link_to_it_shows(page, choice):
     """A picture that is kept under too short a name is still of the former choice."""
     before, change = CHOICES[choice]

@@ -22,6 +22,8 @@ NAMES = {
     "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
     "d_model": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "d_head": ("head_dim", "d_kv"),
+    "d_still": ("qk_nope_head_dim",),
+    "d_turned": ("qk_rope_head_dim",),
     "d_ff": ("intermediate_size", "n_inner", "decoder_ffn_dim", "ffn_dim", "d_ff", "hidden_dim", "ffn_hidden_size"),
     "vocab_size": ("vocab_size",),
     "context_length": ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length"),
@@ -192,6 +194,9 @@ def facts_of(config: dict, path: Path) -> HubConfig:
     if missing:
         raise CheckpointError(f"{path} does not say the sizes of a Transformer: {', '.join(missing)} is missing.")
     found["n_kv_heads"] = found["n_kv_heads"] or found["n_heads"]
+    still, turned = found.pop("d_still"), found.pop("d_turned")
+    if still and turned:  # DeepSeek: only some columns of a head are turned, and head_dim counts those alone
+        found["d_head"] = still + turned
     found["d_head"] = found["d_head"] or found["d_model"] // found["n_heads"]
     found["d_ff"] = found["d_ff"] or 4 * found["d_model"]  # GPT-2 and its kin leave it out
     found["context_length"] = found["context_length"] or LONGEST_WITHOUT_LIMIT

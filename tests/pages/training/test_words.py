@@ -12,7 +12,7 @@ from pages.training.targets import Exercise
 from tests.support.page_parts import Noted
 from tests.support.small_models import small_model
 from viz_model.heads.matrices import head_matrices
-from viz_model.training.targets import Targets
+from viz_model.training.targets import Comparison, Targets
 from viz_ui.look.text import number
 
 IDS = (5, 9, 11, 9)
@@ -67,6 +67,15 @@ def test_the_likeliest_tokens_that_were_right_are_counted(model, monkeypatch):
     assert "1.83 nats" in noted.words
     [(_, options)] = noted.of("token_targets")
     assert (options["position"], options["blind"]) == (3, pytest.approx(np.log(29)))
+
+
+def test_the_times_of_one_pass_and_of_all_steps_are_told_apart(model, monkeypatch):
+    noted = Noted()
+    noted.session_state.compared = Comparison(0.004, 0.25, 7, 3e-6)
+    monkeypatch.setattr(targets, "st", noted)
+    targets._compare(SimpleNamespace(model=model), ())
+    assert "One pass took 4.00 ms, and 7 steps took 250 ms." in noted.words
+    assert "differ by at most 3.0×10⁻⁶." in noted.words
 
 
 def test_a_change_is_of_what_was_before(monkeypatch):

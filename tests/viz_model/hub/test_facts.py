@@ -16,8 +16,9 @@ SAID_BEFORE = ("family", "layout", "n_layers", "n_encoder_layers", "n_heads", "n
                "vocab_size")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "Mistral", "Gemma 3", "DistilBERT", "T5", "BART"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_said_before_holds_when_it_is_loaded(name, tmp_path):
+    """Heads and their widths are then those of the queries and keys that the library's own code makes."""
     save_small(FAMILIES[name], tmp_path)
     assert is_hub(tmp_path)
     before, loaded = asdict(read_facts(tmp_path)), asdict(vm.load(tmp_path).config)
