@@ -72,10 +72,11 @@ def _say_what_it_is_made_of(view: View, terms: ScoreTerms) -> None:
     of_key, of_query = int(terms.of_key.argmax()), int(terms.of_query.argmax())
     st.markdown(
         f"The score is **{number(score)}**{against}. "
-        f"Split by the key's components, most comes from **{terms.names_key[of_key]}**: "
-        f"{number(float(terms.of_key[of_key]))}. Split by the query's components instead, most comes from "
+        "One can split this number into one part for each component of the key. The largest part is that of "
+        f"**{terms.names_key[of_key]}**: {number(float(terms.of_key[of_key]))}. If it is split by the components of "
+        "the query instead, the largest part is that of "
         f"**{terms.names_query[of_query]}**: {number(float(terms.of_query[of_query]))}. "
-        "Some components lower the score.",
+        "Other parts can be negative.",
         help=explained("score", "component", "residual stream", "embedding", "feed-forward"),
     )
 
@@ -120,7 +121,7 @@ def _open(view: View, component: Component, side: str) -> None:
 def _draw_sum(terms: ScoreTerms) -> None:
     st.markdown(
         f"Sum of all {terms.terms.shape[0]} × {terms.terms.shape[1]} terms: **{number(terms.terms.sum().item())}**. "
-        f"The drawn score, compared in the same way: **{number(terms.score)}**. "
+        f"The score in the matrix above, compared with the same number: **{number(terms.score)}**. "
         f"Remainder: **{number(terms.remainder)}**."
         + (f" The model then adds a bias of {number(terms.bias)}, which is no part of the sum." if terms.bias else "")
     )

@@ -30,8 +30,8 @@ def draw() -> None:
     st.title("Prediction")
     st.markdown(
         "**What would the model say after each layer, and which parts made it say so?** A row is a layer. Each cell "
-        f"shows the token that {comes(view)} if the model ended there. Click a cell to see its likeliest tokens. Below "
-        "them, the output for that token is taken apart.",
+        f"shows the token that {comes(view)} if the model ended there. Click a cell to see its likeliest tokens. "
+        "Below them stands what each part of the model adds to a token's logit in the output.",
         help=explained("logit lens", "unembedding", "residual stream", "logit", "KL divergence", "layer"),
     )
     try:

@@ -67,7 +67,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
     if not largest:
         st.caption("No weight of any head changes.")
         return
-    st.caption(f"The weights change most in layer {layer}, head {head}.")
+    st.caption(f"The attention weights change most in layer {layer}, head {head}.")
     if (layer, head) != (view.layer, view.head):
         st.button("Show this head", key="most_changed", on_click=choose_head, args=(int(layer), int(head)))
 

@@ -44,17 +44,17 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     task = f"read {cut}this {'source' if view.model.has_source else 'prompt'} ({counted(len(ids), 'token')})"
     if view.model.config.layout != "encoder-only":
         task += (
-            f", then write {counted(rows[0].passes, 'token')}, each the likeliest. Every column reads the "
-            "tokens that “none of them” wrote. “Same choice” counts the steps at which a column would choose "
-            "the same token as the column “none of them”"
+            f", then write {counted(rows[0].passes, 'token')}, each the likeliest. In every column, the "
+            "model reads the tokens that were written in the column “none of them”. “Same "
+            "choice” counts the steps at which a column would choose the same token as the column “none of them”"
         )
     what = "logits" if view.model.config.has_unembedding else "final hidden states"
     places = "positions" if view.model.config.layout == "encoder-only" else "new tokens"
     st.caption(
         f"**Task:** {task}. **Memory:** we count all weights as they are stored, the cache at the end, and QKᵀ and A "
         "of one layer at the step where they are largest. Other activations are left out. **Traffic:** a GPU has a "
-        "large slow memory and a small fast memory, and numbers must be moved between the two. We assume that a pass "
-        "moves every weight that it uses once, and no other weights. For attention, we count the bytes that the "
+        "large slow memory and a small fast memory, and numbers must be moved between the two. We assume that a "
+        "pass moves each weight in use exactly once, and no other weight. For attention, we count the bytes that the "
         f"full-matrix and the tiled algorithm move on a GPU with {size_words(FAST_BYTES)} of fast memory (Dao et al. "
         "2022, “FlashAttention”, Algorithm 0 and §2.1; Dao 2023, “FlashAttention-2”, Algorithm 1). **FLOPs:** only "
         "matrix products are counted. A multiplication and an addition are two FLOPs, and every cell of QKᵀ counts, "

@@ -32,7 +32,7 @@ SENTENCES = (  # what a formula has to contain, and what it then stands for
     (r"\lfloor", "⌊ ⌋ rounds down."),
     ("B_h", "B_h has a learned number for each bucket of distances, in each head."),
     ("m_h", "m_h is the slope of head h."),
-    (r"\mathrm{out}_", "“out” with an index is what that attention of the same block writes."),
+    (r"\mathrm{out}_", "The index of “out” names an attention of this block, and “out” is what that attention writes."),
 )
 # What stands for more than a sum or a product, and how it is written in a formula.
 OWN_STEPS = {"embed": r"\mathrm{embed}", "head": r"\mathrm{head}", "f": "f("}

@@ -28,10 +28,8 @@ def test_it_says_what_adds_most_and_that_all_terms_add_up():
     assert f"The score is **{number(terms.score)}** above the mean of the scores that the query may read." in said(test)
     best = terms.names_key[int(terms.of_key.argmax())]
     assert best == "layer 0, head 0"
-    assert f"Split by the key's components, most comes from **{best}**: {number(float(terms.of_key.max()))}." in said(
-        test
-    )
-    assert f"compared in the same way: **{number(terms.score)}**" in said(test)
+    assert f"The largest part is that of **{best}**: {number(float(terms.of_key.max()))}." in said(test)
+    assert f"compared with the same number: **{number(terms.score)}**" in said(test)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     np.testing.assert_allclose(found["difference"][0], expected[LAYER, HEAD] - before[LAYER, HEAD], atol=0.02 * changed)
     largest = np.unravel_index(np.abs(expected - before).max((2, 3)).argmax(), (4, 8))
     captions = " ".join(caption.value for caption in test.main.caption)
-    assert f"The weights change most in layer {largest[0]}, head {largest[1]}." in captions
+    assert f"The attention weights change most in layer {largest[0]}, head {largest[1]}." in captions
     [table] = [frame.value for frame in test.dataframe if "token" in frame.value]
     with torch.no_grad():
         plain = gpt2()(torch.tensor([ids(PROMPT)])).logits[0].double().numpy()
