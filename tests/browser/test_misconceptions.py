@@ -51,7 +51,7 @@ PICTURES = {  # of each claim: what answers it, and what is shown with the answe
     "Memory": ("The logits of this step differ", "[data-testid='stDataFrame']"),
     "Equations": ("One function reproduces", "[data-panel='tiny-gpt_causal']"),
     "Approximate": ("The result in tiles and the result from the full matrix", ".st-key-exact [data-panel='tiled']"),
-    "Concept": ("The mean weight of", ".st-key-pattern_scores .main-svg"),
+    "Concept": ("[Tt]he mean weight of", ".st-key-pattern_scores .main-svg"),
 }
 PARTS = "[data-panel], [data-testid='stPlotlyChart'], [data-testid='stDataFrame'], [data-testid='stMetric']"
 LONG = " ".join(["The king had three daughters, and the youngest was the fairest of all."] * 11)
