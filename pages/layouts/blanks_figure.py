@@ -1,13 +1,11 @@
 """Two distributions over the same tokens as bars beside each other."""
 
-from html import escape
-
 import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import GRID, PAGE, Theme, curves_layout
-from viz_ui.look.text import percent
+from viz_ui.look.text import percent, plotly_text
 
 
 def guess_figure(
@@ -30,7 +28,7 @@ def guess_figure(
             x=values,
             y=places,
             orientation="h",
-            name=escape(name),
+            name=plotly_text(name),
             marker={
                 "color": colour,
                 "pattern": {"shape": "/" if n else "", "fillmode": "overlay", "fgcolor": PAGE[theme], "solidity": 0.3},
@@ -40,10 +38,10 @@ def guess_figure(
             textfont_size=12,
             constraintext="none",
             cliponaxis=False,
-            customdata=[escape(token) for token in tokens],
+            customdata=[plotly_text(token) for token in tokens],
             hovertemplate="%{customdata}: %{x:.4~g}",
         )
-    names = [f"<b>▸ {escape(token)}</b>" if n == right else escape(token) for n, token in enumerate(tokens)]
+    names = [f"<b>▸ {plotly_text(token)}</b>" if n == right else plotly_text(token) for n, token in enumerate(tokens)]
     figure.update_yaxes(
         tickvals=places, ticktext=names, autorange="reversed", ticks="", tickfont_size=13, automargin=True
     )

@@ -1,12 +1,11 @@
 """A number of every token through depth: a thin line a token, and their mean."""
 
-from html import escape
-
 import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT, Theme
+from viz_ui.look.text import plotly_text
 
 
 def depth_figure(
@@ -34,7 +33,7 @@ def depth_figure(
     figure.add_scatter(
         x=np.tile(np.append(steps, np.nan), table.shape[1]),
         y=np.concatenate([table, gap]).T.ravel(),
-        text=np.repeat([escape(label) for label in token_labels], len(places) + 1),
+        text=np.repeat([plotly_text(label) for label in token_labels], len(places) + 1),
         mode="lines+markers",
         marker={"size": 3},
         line={"color": colours[0], "width": 1},
@@ -66,7 +65,7 @@ def depth_figure(
     )
     room = 1.15
     ends = [np.log10(low / room), np.log10(high * room)] if logarithmic else [0, high * room]
-    names = [escape(place.removeprefix("block ")) for place in places]
+    names = [plotly_text(place.removeprefix("block ")) for place in places]
     figure.update_xaxes(tickvals=steps, ticktext=names, tickangle=-90, showgrid=False, automargin=True)
     figure.update_yaxes(title="length ‖x‖", range=ends, gridcolor=GRID, zeroline=False, automargin=True)
     if logarithmic:

@@ -1,6 +1,5 @@
 """Bars with their numbers: one bar for each name, or a group of several."""
 
-from html import escape
 from textwrap import wrap
 
 import numpy as np
@@ -8,7 +7,7 @@ import plotly.graph_objects as go
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import GRID, PAGE, TEXT, Theme, curves_layout
-from viz_ui.look.text import number
+from viz_ui.look.text import number, plotly_text
 
 HUES = ("weights", "query", "key", "value", "scores", "stream")
 SHAPES = ("", "/", "x", "-", "+", ".")
@@ -33,9 +32,9 @@ def bars_figure(
         role = ROLES[HUES[n % len(HUES)]]
         numbers = np.array(list(values.values()), dtype=float)
         figure.add_bar(
-            x=["<br>".join(wrap(escape(name, quote=False), WIDEST_NAME, **WHOLE_WORDS)) for name in values],
+            x=["<br>".join(wrap(plotly_text(name), WIDEST_NAME, **WHOLE_WORDS)) for name in values],
             y=numbers,
-            name=escape(series),
+            name=plotly_text(series),
             marker={
                 "color": role.on_dark if theme == "dark" else role.on_light,
                 "pattern": {"shape": SHAPES[n % len(SHAPES)], "fillmode": "overlay", "fgcolor": PAGE[theme]},
@@ -48,11 +47,11 @@ def bars_figure(
             textangle=0,
             constraintext="none",
             cliponaxis=False,
-            hovertemplate=f"{escape(series)}, %{{x}}: %{{y:.4~g}}<extra></extra>",
+            hovertemplate=f"{plotly_text(series)}, %{{x}}: %{{y:.4~g}}<extra></extra>",
         )
     if line:
         figure.add_hline(
-            y=line[0], line={"color": TEXT[theme], "width": 1, "dash": "dot"}, annotation_text=escape(line[1])
+            y=line[0], line={"color": TEXT[theme], "width": 1, "dash": "dot"}, annotation_text=plotly_text(line[1])
         )
     figure.update_yaxes(title=axis, gridcolor=GRID, rangemode="tozero", automargin=True)
     figure.update_xaxes(tickfont_size=13, automargin=True)

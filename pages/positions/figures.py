@@ -1,7 +1,6 @@
 """Plotly curves of the page Positions: wavelengths of rotary pairs, rows by distance, loss and weights by position."""
 
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
@@ -9,6 +8,7 @@ from plotly.subplots import make_subplots
 
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import GRID, TEXT, Theme, curves_layout
+from viz_ui.look.text import plotly_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ def read_weights_figure(
     weights: dict[str, dict[str, Curve]], *, trained: int, theme: Theme, height: int = 350
 ) -> go.Figure:
     """Weights by position, one picture for each title: with the angles as trained and with other angles."""
-    titles = [escape(title) for title in weights]
+    titles = [plotly_text(title) for title in weights]
     figure = make_subplots(rows=len(weights), cols=1, shared_xaxes=True, vertical_spacing=0.13, subplot_titles=titles)
     figure.update_annotations(font_size=12, x=0, xanchor="left")
     for row, curves in enumerate(weights.values(), 1):
@@ -155,7 +155,7 @@ def _by_position(name: str, curve: Curve, look: tuple[str, str, str], theme: The
     return go.Scatter(
         x=curve.middles,
         y=curve.means,
-        name=escape(name),
+        name=plotly_text(name),
         mode="lines+markers",
         line={"color": colour, "width": 2, "dash": dash},
         marker={"size": 7, "symbol": symbol, "color": colour},

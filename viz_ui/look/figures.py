@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from html import escape
 from typing import Literal
 
 import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import MASKED, Law, colour_places, diverging_lut, sequential_lut, value_at
-from viz_ui.look.text import number
+from viz_ui.look.text import number, plotly_text
 
 Scale = Literal["sequential", "diverging"]
 Theme = Literal["light", "dark"]
@@ -69,8 +68,8 @@ def matrix_figure(
     margin["t"] = 60 + CAPTION_LINE * len(lines)
     figure.update_layout(
         title={
-            "text": escape(title),
-            "subtitle": {"text": "<br>".join(map(escape, lines)), "font_size": 12},
+            "text": plotly_text(title),
+            "subtitle": {"text": "<br>".join(map(plotly_text, lines)), "font_size": 12},
             "font": {"size": 16, "weight": 600},
             "x": 0,
             "xref": "container",
@@ -119,7 +118,7 @@ def query_lines_figure(
         figure.add_scatter(
             x=np.arange(len(labels)),
             y=numbers,
-            name=escape(name),
+            name=plotly_text(name),
             mode="lines+markers" if len(labels) <= 64 else "lines",
             line={"color": colour, "width": 2, "dash": "dash" if n % 2 else "solid"},
             marker={"size": 7, "symbol": "circle-open" if n % 2 else "circle"},
@@ -128,7 +127,7 @@ def query_lines_figure(
         )
     figure.update_layout(
         xaxis=_axis("query", labels, 560) | {"tickangle": -90, "range": [-0.5, len(labels) - 0.5]},
-        yaxis={"title": {"text": escape(axis)}, "rangemode": "tozero", "zeroline": False, "gridcolor": GRID},
+        yaxis={"title": {"text": plotly_text(axis)}, "rangemode": "tozero", "zeroline": False, "gridcolor": GRID},
         margin={"l": 60, "r": 10, "t": 30, "b": 40 + _text_pixels(labels)},
         **curves_layout(theme, height),
     )
@@ -228,8 +227,8 @@ def _axis(name: str, labels: list[str], pixels: float) -> dict:
     wholes = ["\u22120", *map(str, range(len(labels)))]  # Plotly writes a true minus sign
     between = {f"{whole}.{tenth}": "" for whole in wholes for tenth in range(1, 10)}
     return {
-        "title": {"text": escape(name), "standoff": 10},
-        "labelalias": between | {str(index): escape(label) for index, label in enumerate(labels)},
+        "title": {"text": plotly_text(name), "standoff": 10},
+        "labelalias": between | {str(index): plotly_text(label) for index, label in enumerate(labels)},
         "nticks": min(len(labels) + 1, int(pixels / LABEL_PIXELS)),
         "exponentformat": "none",
         "tickfont_size": 12,
@@ -243,7 +242,7 @@ def _axis(name: str, labels: list[str], pixels: float) -> dict:
 
 
 def _hover(row_axis: str, column_axis: str, value: str) -> str:
-    return f"{escape(row_axis)} %{{y}}<br>{escape(column_axis)} %{{x}}<br><b>{value}</b><extra></extra>"
+    return f"{plotly_text(row_axis)} %{{y}}<br>{plotly_text(column_axis)} %{{x}}<br><b>{value}</b><extra></extra>"
 
 
 def _text_pixels(labels: list[str]) -> int:

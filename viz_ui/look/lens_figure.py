@@ -1,12 +1,11 @@
 """The logit lens as a table of coloured words: layers × tokens, each cell the token that would come next."""
 
-from html import escape
-
 import numpy as np
 import plotly.graph_objects as go
 
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.figures import CLEAR, PAGE, TEXT, Theme, colour_scale
+from viz_ui.look.text import plotly_text
 
 CELL_HEIGHT = 34  # pixels
 LONGEST_WORD = 7
@@ -45,12 +44,16 @@ def lens_figure(
                 "cmax": high,
                 "opacity": 0,
                 "showscale": True,
-                "colorbar": {"thickness": 14, "outlinewidth": 0, "title": {"text": escape(quantity), "side": "right"}},
+                "colorbar": {
+                    "thickness": 14,
+                    "outlinewidth": 0,
+                    "title": {"text": plotly_text(quantity), "side": "right"},
+                },
             },
-            text=[escape(_short(word)) for row in words for word in row],
+            text=[plotly_text(_short(word)) for row in words for word in row],
             textfont={"color": [_readable(colour) for colour in ground], "size": 12},
-            customdata=[escape(word) for row in words for word in row],
-            hovertemplate=f"%{{customdata}}<br>{escape(quantity)}: <b>%{{marker.color:.4~g}}</b><extra></extra>",
+            customdata=[plotly_text(word) for row in words for word in row],
+            hovertemplate=f"%{{customdata}}<br>{plotly_text(quantity)}: <b>%{{marker.color:.4~g}}</b><extra></extra>",
             selected={"marker": {"opacity": 0}},
             unselected={"marker": {"opacity": 0}},
         )
@@ -69,10 +72,14 @@ def lens_figure(
     figure.update_layout(
         shapes=shapes,
         xaxis=axis
-        | {"tickvals": np.arange(count), "ticktext": [escape(c) for c in columns], "side": "top", "tickangle": -60}
+        | {"tickvals": np.arange(count), "ticktext": [plotly_text(c) for c in columns], "side": "top", "tickangle": -60}
         | {"range": [-0.5, count - 0.5]},
         yaxis=axis
-        | {"tickvals": np.arange(layers), "ticktext": [escape(row) for row in rows], "range": [layers - 0.5, -0.5]},
+        | {
+            "tickvals": np.arange(layers),
+            "ticktext": [plotly_text(row) for row in rows],
+            "range": [layers - 0.5, -0.5],
+        },
         height=110 + CELL_HEIGHT * layers,
         margin={"l": 10, "r": 10, "t": 10, "b": 10},
         paper_bgcolor=CLEAR,

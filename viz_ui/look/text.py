@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
+from html import escape
 
 _SHOWN = {" ": "·", "\n": "⏎", "\t": "⇥"}
 
@@ -73,6 +74,11 @@ def plain(text: str) -> str:
     """
     parted = _READ_LATER.sub(_WORD_JOINER, text)
     return _LAYOUT.sub(lambda space: f"&#{ord(space[0])};", _PUNCTUATION.sub(r"\\\1", parted))
+
+
+def plotly_text(text: str) -> str:
+    """A text whose markup Plotly shows instead of obeying it. Quotation marks stay: it would write their names."""
+    return escape(text, quote=False)
 
 
 def number(value: float, significant: int = 4) -> str:

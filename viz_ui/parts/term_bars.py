@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,7 +9,7 @@ import streamlit as st
 
 from viz_ui.look.colours import diverging_lut
 from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT
-from viz_ui.look.text import number
+from viz_ui.look.text import number, plotly_text
 
 MOST_BARS = 12
 BAR_PIXELS = 24
@@ -75,16 +74,16 @@ def _figure(terms: Terms, title: str, reach: float) -> go.Figure:
             text=[number(value, 3) for value in terms.numbers],
             textposition="outside",
             cliponaxis=False,
-            customdata=[escape(name) for name in terms.names],
+            customdata=[plotly_text(name) for name in terms.names],
             hovertemplate="%{customdata}<br><b>%{x:.6~g}</b><extra></extra>",
         )
     )
     figure.update_layout(
-        title={"text": escape(title), "x": 0, "xref": "container", "font": {"size": 15}},
+        title={"text": plotly_text(title), "x": 0, "xref": "container", "font": {"size": 15}},
         xaxis={"range": [-1.35 * reach, 1.35 * reach], "gridcolor": GRID, "zerolinecolor": GRID, "fixedrange": True},
         yaxis={
             "tickvals": places,
-            "ticktext": [escape(name) for name in terms.names],
+            "ticktext": [plotly_text(name) for name in terms.names],
             "range": [len(places) - 0.5, -0.5],
             "automargin": True,
             "fixedrange": True,
