@@ -7,7 +7,6 @@ import streamlit as st
 import viz_model as vm
 from viz_model.attribution.components import HEAD
 from viz_model.attribution.logits import Lens, LogitTerms, read_lens
-from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose, linked
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, finished
@@ -16,7 +15,8 @@ from viz_ui.frame.view import View, choose_cell, choose_head, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.lens_figure import lens_figure
 from viz_ui.look.text import number, plain, sentence, shown
-from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
+from viz_ui.parts.head_matrix import draw_head_matrix
+from viz_ui.parts.open_matrix import named, pass_words
 from viz_ui.parts.term_bars import draw_terms, largest
 
 MOST_COLUMNS = 10  # tokens whose words can be read side by side in a narrow window
@@ -219,29 +219,17 @@ def draw_parts(view: View, terms: LogitTerms) -> None:
     if not of_heads:
         return
     with right:
-        layers, count = heads.shape
-        grid = Matrix(
+        draw_head_matrix(
+            view,
             "head_terms",
             "What each head adds",
             heads,
-            [f"layer {layer}" for layer in range(layers)],
-            [f"head {head}" for head in range(count)],
-            row_axis="layer",
-            column_axis="head",
+            named(view, "what each head adds to a logit", "logit_terms", of=pass_words(view.trace)),
+            matrix_width=420,
             role="scores",
             scale="diverging",
             caption=f"All heads together add {number(float(heads.sum()))}.",
         )
-        panels(
-            [grid],
-            key="head_terms_panels",
-            marked={"layer": view.layer, "head": view.head},
-            matrix_width=420,
-            on_pick=lambda event: choose_head(event["row"], event["column"]),
-            on_open=note_opened,
-        )
-        names = {"head_terms": named(view, "what each head adds to a logit", "logit_terms", of=pass_words(view.trace))}
-        open_noted_matrix(view, {"head_terms": grid}, names=names)
 
 
 def comes(view: View) -> str:

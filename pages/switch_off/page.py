@@ -4,16 +4,16 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.intervention.ablation import MEAN, ZERO, Ablation
-from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, finished
 from viz_ui.frame.passes import is_small
-from viz_ui.frame.view import View, choose_head, current_view
+from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, sentence, shown
+from viz_ui.parts.head_matrix import draw_head_matrix
 from viz_ui.parts.next_tokens import draw_next_tokens
-from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
+from viz_ui.parts.open_matrix import named, pass_words
 
 ROUNDING = 1e-4  # bits: smaller changes may be the rounding of another batch, and get no colour of their own
 WAYS = {"zero": ZERO, "its mean over the prompt": MEAN}
@@ -75,34 +75,21 @@ def ablation(view: View, how: str) -> Ablation:
 def draw_effects(found: Ablation) -> None:
     """All heads in one picture; a click chooses a head."""
     view = current_view()
-    layers, heads = found.kl.shape
-    effect = Matrix(
-        "effect",
-        "Change of the prediction when a head is switched off",
-        found.kl.numpy(),
-        [f"layer {layer}" for layer in range(layers)],
-        [f"head {head}" for head in range(heads)],
-        row_axis="layer",
-        column_axis="head",
-        caption=f"KL divergence in bits: 0 is no change. The largest is {number(float(found.kl.max()))}.",
-        role="weights",
-        low=0.0,
-        high=max(float(found.kl.max()), ROUNDING),
-    )
     with st.container(horizontal=True, gap="medium"):
         with st.container(key="effect_side"):
-            panels(
-                [effect],
-                key="ablation_panels",
-                marked={"layer": view.layer, "head": view.head},
-                matrix_width=560,
-                on_pick=lambda event: choose_head(event["row"], event["column"]),
-                on_open=note_opened,
+            draw_head_matrix(
+                view,
+                "effect",
+                "Change of the prediction when a head is switched off",
+                found.kl.numpy(),
+                named(view, "change without each head, bits", "switched_off", of=pass_words(view.trace)),
+                caption=f"KL divergence in bits: 0 is no change. The largest is {number(float(found.kl.max()))}.",
+                role="weights",
+                low=0.0,
+                high=max(float(found.kl.max()), ROUNDING),
             )
         with st.container(width=420):
             draw_answer(view, found)
-    names = {"effect": named(view, "change without each head, bits", "switched_off", of=pass_words(view.trace))}
-    open_noted_matrix(view, {"effect": effect}, names=names)
     bring_sidebar_along()
 
 
