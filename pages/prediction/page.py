@@ -9,7 +9,7 @@ from viz_model.attribution.components import HEAD
 from viz_model.attribution.logits import Lens, LogitTerms, read_lens
 from viz_ui.frame.address import choose, linked
 from viz_ui.frame.embedding import main_picture
-from viz_ui.frame.jobs import Stopped, finished
+from viz_ui.frame.jobs import Stopped, kept_result
 from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import View, choose_cell, choose_head, current_view
 from viz_ui.look.glossary import explained
@@ -48,22 +48,13 @@ def draw() -> None:
 
 def lens(view: View, positions: range) -> Lens:
     """Kept for this visitor until another pass, or other tokens, are looked at."""
-    of = (*view.pass_key, positions)
-    kept = st.session_state.get("lens_read")
-    if kept is not None and kept[0] == of:
-        return kept[1]
-    trace = view.trace
-    if is_small(view.model):
-        found = read_lens(trace, positions)
-    else:
-        found = finished(
-            lambda job: read_lens(trace, positions, job.tell),
-            words=f"Reading {view.model.config.n_layers} layers through the unembedding",
-            name="lens",
-            of=of,
-        )
-    st.session_state.lens_read = (of, found)
-    return found
+    return kept_result(
+        lambda tell: read_lens(view.trace, positions, tell),
+        words=f"Reading {view.model.config.n_layers} layers through the unembedding",
+        name="lens",
+        of=(*view.pass_key, positions),
+        at_once=is_small(view.model),
+    )
 
 
 def draw_lens(view: View) -> None:

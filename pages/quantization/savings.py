@@ -7,7 +7,7 @@ import streamlit as st
 from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways
 from viz_model.quantization.twin import Quantized
 from viz_ui.frame.address import linked
-from viz_ui.frame.jobs import finished
+from viz_ui.frame.jobs import kept_result
 from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, number, size_words
@@ -67,21 +67,13 @@ def draw_savings(view: View, quantized: Quantized) -> None:
 
 def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: int) -> list[Savings]:
     """The table's rows, kept for this visitor until something else is asked."""
-    of = (*view.pass_key[:1], ids, new, quantized.choice)
-    kept = st.session_state.get("savings")
-    if kept is not None and kept[0] == of:
-        return kept[1]
-    if is_small(view.model):
-        rows = compare_ways(view.model, quantized, ids, new)
-    else:
-        rows = finished(
-            lambda job: compare_ways(view.model, quantized, ids, new, job.tell),
-            words="Running the task in every way",
-            name="savings",
-            of=of,
-        )
-    st.session_state.savings = (of, rows)
-    return rows
+    return kept_result(
+        lambda tell: compare_ways(view.model, quantized, ids, new, tell),
+        words="Running the task in every way",
+        name="savings",
+        of=(*view.pass_key[:1], ids, new, quantized.choice),
+        at_once=is_small(view.model),
+    )
 
 
 def table(rows: list[Savings], scheme: str, *, predicts: bool) -> str:

@@ -6,7 +6,7 @@ import viz_model as vm
 from viz_model.intervention.ablation import MEAN, ZERO, Ablation
 from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
-from viz_ui.frame.jobs import Stopped, finished
+from viz_ui.frame.jobs import Stopped, kept_result
 from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
@@ -54,21 +54,14 @@ def draw() -> None:
 
 def ablation(view: View, how: str) -> Ablation:
     """Kept for this visitor until another pass, part or way is asked for."""
-    of, position = (*view.pass_key, view.part, how, place(view)), place(view)
-    kept = st.session_state.get("ablation")
-    if kept is not None and kept[0] == of:
-        return kept[1]
-    if is_small(view.model):
-        found = vm.ablate(view.model, view.trace, how=how, part=view.part, position=position)
-    else:
-        found = finished(
-            lambda job: vm.ablate(view.model, view.trace, how=how, part=view.part, position=position, tell=job.tell),
-            words=f"Switching off {view.trace.n_layers * view.trace.config.n_heads} heads, one at a time",
-            name="ablation",
-            of=of,
-        )
-    st.session_state.ablation = (of, found)
-    return found
+    position = place(view)
+    return kept_result(
+        lambda tell: vm.ablate(view.model, view.trace, how=how, part=view.part, position=position, tell=tell),
+        words=f"Switching off {view.trace.n_layers * view.trace.config.n_heads} heads, one at a time",
+        name="ablation",
+        of=(*view.pass_key, view.part, how, position),
+        at_once=is_small(view.model),
+    )
 
 
 @st.fragment

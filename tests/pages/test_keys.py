@@ -19,6 +19,7 @@ from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
 from viz_model.masking.choice import MaskChoice
 from viz_model.quantization.twin import INT8, NF4, Choice
+from viz_ui.frame import jobs
 from viz_ui.frame import view as view_module
 
 SOURCE, TARGET = (5, 9, 11, 9, 4), (3, 7, 2)
@@ -87,7 +88,7 @@ def test_tiles_are_worked_out_again_for_whatever_is_chosen(monkeypatch):
 
 def test_the_task_is_done_again_for_other_tokens_or_another_scheme(monkeypatch):
     noted = Noted()
-    monkeypatch.setattr(savings, "st", noted)
+    monkeypatch.setattr(jobs, "st", noted)
     monkeypatch.setattr(savings, "compare_ways", lambda _, quantized, ids, new, *more: [(quantized.choice, ids, new)])
     quantized = {scheme: Noted() for scheme in (NF4, INT8)}
     for scheme, one in quantized.items():

@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 import viz_model as vm
-from viz_model.jobs import PASSES, PLACES, Job, Turns, Visitor
+from viz_model.jobs import PASSES, PLACES, Job, Tell, Turns, Visitor, untold
 
 POLL_SECONDS = 0.1
 UNDER_WAY = "job_under_way"
@@ -73,6 +73,23 @@ def finished(work: Callable[[Job], Result], *, words: str, name: str, of: Hashab
         st.markdown(f"Not finished: {words}.", width="content")
         st.button("Go on", key=f"{name}_again", icon=":material/play_arrow:", on_click=_note, args=(stopped, None))
     raise Stopped(f"This was stopped: {words}. Press “Go on”, or change something.")
+
+
+def kept_result(work: Callable[[Tell], Result], *, words: str, name: str, of: Hashable, at_once: bool) -> Result:
+    """What `work` gives, or gave before for the same `of`: of each name the latest result is kept for this visitor.
+
+    work: called with the function that it tells how far it is. at_once: within this run and without a bar, because it
+    takes less than about a second. The other choices, and what is raised after a stop, are those of `finished`.
+    """
+    place = f"{name}_result"
+    kept = st.session_state.get(place)
+    if kept is None or kept[0] != of:
+        if at_once:
+            kept = of, work(untold)
+        else:
+            kept = of, finished(lambda job: work(job.tell), words=words, name=name, of=of)
+        st.session_state[place] = kept
+    return kept[1]
 
 
 def end_unwatched(but: Hashable = None) -> None:

@@ -215,3 +215,28 @@ def test_a_closed_tab_ends_what_it_waited_for(screen):
     held.let_go.set()
     assert job.wait(PATIENCE)
     assert job.was_stopped
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_result_is_kept_until_another_thing_is_asked_for(screen, at_once):
+    made = []
+
+    def kept(of, result):
+        def work(tell):
+            tell(1, 2)
+            made.append(of)
+            return result
+
+        return jobs.kept_result(work, words="Counting", name="count", of=of, at_once=at_once)
+
+    assert [kept("first", None), kept("first", 1), kept("second", 2), kept("second", 3)] == [None, None, 2, 2]
+    assert made == ["first", "second"]
+    assert kept("first", 4) == 4, "only the latest is kept"
+    assert bool(screen.bars) != at_once
+
+
+def test_a_result_that_was_stopped_is_not_kept(screen):
+    screen.stops = True
+    with pytest.raises(jobs.Stopped):
+        jobs.kept_result(lambda tell: "all of it", words="Counting", name="count", of="it", at_once=False)
+    assert "count_result" not in screen.session_state
