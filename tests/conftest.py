@@ -76,10 +76,21 @@ def real_model(request, tmp_path_factory):
     return fetched
 
 
+INSTALL = {  # what brings the packages that tests need
+    "requirements-dev.txt": "pip install -r requirements-dev.txt",
+    "tests/reference/requirements.txt": "pip install --no-deps -r tests/reference/requirements.txt",
+}
+
+
 @cache
 def missing_packages():
-    """Names of the packages in requirements-dev.txt that are not installed."""
-    return {name for name in declared("requirements-dev.txt") if importlib.util.find_spec(name) is None}
+    """The packages for tests that are not installed, and how they are."""
+    return {
+        name: command
+        for requirements, command in INSTALL.items()
+        for name in declared(requirements)
+        if importlib.util.find_spec(name) is None
+    }
 
 
 class ModuleWithoutTools(pytest.Module):
@@ -88,13 +99,14 @@ class ModuleWithoutTools(pytest.Module):
     missing = ()
 
     def collect(self):
-        pytest.skip(f"needs {', '.join(self.missing)}: pip install -r requirements-dev.txt")
+        commands = sorted({missing_packages()[name] for name in self.missing})
+        pytest.skip(f"needs {', '.join(self.missing)}: {' && '.join(commands)}")
 
 
 def pytest_pycollect_makemodule(module_path, parent):
     if not missing_packages():
         return None  # pytest makes an ordinary module
-    missing = sorted(missing_packages() & {package for _, package in imports(module_path)})
+    missing = sorted(missing_packages().keys() & {package for _, package in imports(module_path)})
     if not missing:
         return None
     module = ModuleWithoutTools.from_parent(parent, path=module_path)
