@@ -1,6 +1,6 @@
 """A page within another one (`?embed=true`): its main picture alone, with its caption and its numbers.
 
-A page marks what that is, and main.css hides the rest there. What is hidden is drawn all the same, for the address
+A page marks what that is, and embedded.css hides the rest there. What is hidden is drawn all the same, for the address
 chooses by its widgets.
 """
 

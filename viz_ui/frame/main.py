@@ -20,6 +20,8 @@ def run() -> None:
     # A file of our own: Streamlit fetches icons by name and emoji from the network.
     st.set_page_config(page_title="Visual attention explorer", page_icon=str(HERE / "icon.png"), layout="wide")
     st.html(HERE / "main.css")
+    if st.context.is_embedded:
+        st.html(HERE / "embedded.css")
     note_session()
     page = choose_page()
     begin_run(page.title)

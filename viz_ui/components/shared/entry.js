@@ -37,6 +37,8 @@ const { default: mount } = await import(addressOf(files, COMPONENT.script));
 
 /** @param {import("./mounting.js").Call<unknown>} call */
 export default (call) => {
-  call.parentElement.adoptedStyleSheets = [styles]; // before the first drawing, which measures
+  const root = call.parentElement;
+  // Before the first drawing, which measures; not again, for the browser would work all styles out anew.
+  if (root.adoptedStyleSheets[0] !== styles) root.adoptedStyleSheets = [styles];
   return mount(call);
 };
