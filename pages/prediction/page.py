@@ -182,6 +182,7 @@ def draw_attribution(view: View) -> None:
     st.markdown(
         f"Sum of all {len(terms.terms)} terms: **{number(terms.terms.sum().item())}**. The model's own number, "
         f"compared in the same way: **{number(terms.logit)}**. Remainder: **{number(terms.remainder)}**."
+        f"{own_steps(terms)}"
     )
     st.caption(
         "Each component goes through the final norm, frozen, and the unembedding (direct logit attribution). The terms "
@@ -190,6 +191,23 @@ def draw_attribution(view: View) -> None:
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
         help=explained("frozen norm", "norm"),
     )
+
+
+def own_steps(terms: LogitTerms) -> str:
+    """What some models do between the final hidden state and a logit, and what is made of it here."""
+    words = ""
+    if terms.activation is not None:
+        words += (
+            " Between the final hidden state and the unembedding, this model has one more matrix, the function "
+            f"{terms.activation}, and a norm. They are frozen, too: the function counts as the factor by which it "
+            "changed each number in this pass."
+        )
+    if terms.softcap is not None:
+        cap = f"{terms.softcap:g}"
+        words += (
+            f" All these numbers are of logits x before the model caps them: it turns each x into {cap}·tanh(x/{cap})."
+        )
+    return words
 
 
 def draw_parts(view: View, terms: LogitTerms) -> None:

@@ -176,3 +176,13 @@ def test_tiles_begin_with_the_sink_and_are_named_by_the_model_s_own_scores(name,
     assert (sink is not None) == (name == "gpt-oss")
     assert drawn["start"] == ([None, 0.0] if sink is None else [pytest.approx(sink.item()), 1.0])
     assert re.fullmatch(formula, drawn["score_formula"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Gemma 2", "30·tanh(x/30)"), ("BERT", "this model has one more matrix, the function gelu, and a norm")],
+)
+def test_what_stands_behind_the_final_hidden_state_is_said_where_a_logit_is_taken_apart(name, words, folder_of):
+    test = on("prediction", folder_of(name))
+    assert words in said(test)
+    assert re.search(r"Remainder: \*\*−?[0-9.]+×10⁻", "\n".join(one.value for one in test.markdown))

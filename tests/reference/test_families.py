@@ -5,6 +5,7 @@ import re
 import threading
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
@@ -328,17 +329,6 @@ def test_contexts_and_facts(ours):
 
 
 OF_THEIR_OWN = {"DeepSeek-V3"}  # queries and keys of a low-rank product with a norm in its middle
-NO_PRODUCT = {
-    "OPT",
-    "Gemma 2",
-    "BERT",
-    "DistilBERT",
-    "RoBERTa",
-    "ELECTRA",
-    "ModernBERT",
-    "ALBERT",
-    "MPNet",
-}  # logits are something else
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -358,10 +348,45 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
                 found = trace.score_terms(layer, head, trace.length - 1, 2)
                 assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
     token = int(whole.logits.argmax())
-    if name in NO_PRODUCT:
-        with pytest.raises(vm.VizError, match=whole.config.family):
-            whole.logit_terms(token)
-        return
-    found = whole.logit_terms(token, than="mean")
-    assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
+    for than, less in (("mean", whole.logits.mean()), (5, whole.logits[5]), (None, 0.0)):
+        found = whole.logit_terms(token, than=than)
+        assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
+        if found.softcap is None:
+            assert found.logit == pytest.approx(float(whole.logits[token] - less), abs=1e-4)
+    logit, cap = found.logit, found.softcap
+    assert whole.logits[token] == pytest.approx(logit if cap is None else cap * math.tanh(logit / cap), abs=1e-4)
     agree(whole.lens(whole.config.n_layers - 1), whole.logits)
+
+
+@torch.inference_mode()
+def test_a_logit_behind_an_activation_is_taken_apart_as_numpy_does(ours, theirs):
+    """BERT's norm(φ(x·W)): what one head adds, with φ(x)/x of the pass as a factor of each number."""
+    trace, head = ours("BERT").trace(IDS), theirs("BERT").cls.predictions
+    token, position, layer, number, width = 7, 4, 1, 3, 6
+    wrote = torch.zeros(6 * width)
+    wrote[number * width : (number + 1) * width] = trace.mixed(layer)[number, position]
+    block = theirs("BERT").bert.encoder.layer[layer]
+    streams = trace["blocks.1.resid_pre"], trace["blocks.1.resid_mid"], trace["final_norm"]
+    read, middle, end = (stream[position].double().numpy() for stream in streams)
+
+    def weights(module):
+        return module.weight.double().numpy(), module.bias.double().numpy()
+
+    def behind_norm(module, whole, part):
+        gain, _ = weights(module)
+        return gain * (part - part.mean()) / np.sqrt(whole.var() + module.eps)
+
+    matrix, bias = weights(block.attention.output.dense)
+    joined = trace.mixed(layer)[:, position].flatten().double().numpy()
+    part = behind_norm(block.attention.output.LayerNorm, read + matrix @ joined + bias, matrix @ wrote.double().numpy())
+    gave = block.output.dense(block.intermediate(torch.tensor(middle).float()[None]))[0].double().numpy()
+    part = behind_norm(block.output.LayerNorm, middle + gave, part)
+    matrix, bias = weights(head.transform.dense)
+    entering = matrix @ end + bias
+    active = head.transform.transform_act_fn(torch.tensor(entering)).numpy()
+    part = behind_norm(head.transform.LayerNorm, active, matrix @ part * active / entering)
+    found = trace.logit_terms(token, position, than=5)
+    rows = head.decoder.weight.double().numpy()
+    at = found.names.index(f"layer {layer}, head {number}")
+    assert float(found.terms[at]) == pytest.approx(float((rows[token] - rows[5]) @ part), rel=1e-4)
+    assert found.activation == "gelu"

@@ -25,14 +25,18 @@ class LogitTerms:
     """What each component of the final stream adds to a logit, through the frozen final norm and the unembedding: (A,)
     float64; the biases hold that of the unembedding, too.
 
-    logit: what the pass computed. than: another token, or "mean" for the mean over all tokens, whose logit is taken
-    away from terms and logit; None where none is. remainder: logit − the sum of all terms.
+    logit: what the pass computed; where the model caps its logits (Gemma 2), before that, for what a cap makes of a sum
+    is no sum. than: another token, or "mean" for the mean over all tokens, whose logit is taken away from terms and
+    logit; None where none is. remainder: logit − the sum of all terms. softcap: c of the cap, or None. activation: φ
+    between the stream and the unembedding (BERT), which is frozen, too; or None.
     """
 
     components: tuple[Component, ...]
     terms: Tensor
     logit: float
     than: int | str | None = None
+    softcap: float | None = None
+    activation: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,15 +49,19 @@ class LogitTerms:
 
 def logit_terms(run: Pass, token: int, position: int, logits: Tensor, than: int | str | None) -> LogitTerms:
     """The terms of a token's logit at a position. logits (V,): those of the pass there."""
+    facts, behind = run.config, run.host.stack_maps(run.config.self_part).unembedding
     made = components(run, [position])
-    parts = carried(_final(run), made.parts)[:, 0]  # (A,C)
+    parts = carried((*_final(run), *behind), made.parts)[:, 0]  # (A,C)
     rows, bias = run.host.unembedding_rows()
+    if facts.unembedding_softcap is not None:
+        read = through(behind, run.tensors[f"{facts.stack_name(facts.self_part)}final_norm"][[position]].double())[0]
+        logits = rows.double() @ read + (0.0 if bias is None else bias.double())
     direction = rows[token].double() - _less(rows, than)
     terms = parts @ direction
     if bias is not None:
         terms[-1] += bias[token].double() - _less(bias, than)
     logit = logits[token].double() - _less(logits, than)
-    return LogitTerms(made.components, terms, logit.item(), than)
+    return LogitTerms(made.components, terms, logit.item(), than, facts.unembedding_softcap, facts.unembedding_hidden)
 
 
 def lens(run: Pass, layer: int, position: int) -> Tensor:

@@ -22,14 +22,16 @@ def of_block(found: BlockSites, events: Sequence[Event], made: Mapping[str, Mapp
 
 
 def final(events: Sequence[Event], stream: Tensor, end: Tensor) -> Maps | None:
-    """From the stream behind the last block to the final hidden state: nothing, or a norm; None where it is neither."""
-    if torch.equal(stream, end):
-        return ()
+    """From the stream behind the last block to the final hidden state: nothing, or norms and products (OPT has both);
+    None where it is something else."""
+    maps: Maps = ()
     for event in reversed(events):
-        if event.kind == "out" and event.is_norm and torch.equal(event.tensor, end):
-            entered = first_event(events, lambda other, norm=event: other.kind == "in" and other.module is norm.module)
-            return (Norm(event.module),) if torch.equal(entered.tensor, stream) else None
-    return None
+        if torch.equal(stream, end):
+            break
+        if event.kind == "out" and (event.is_norm or event.is_product) and torch.equal(event.tensor, end):
+            maps = ((Norm if event.is_norm else Product)(event.module), *maps)
+            end = first_event(events, lambda one, module=event.module: one.kind == "in" and one.module is module).tensor
+    return maps if torch.equal(stream, end) else None
 
 
 def _of_attention(

@@ -53,6 +53,7 @@ class HubTransformer(ToLogits):
         self.block_maps: dict[str, BlockMaps] = {}
         self.embedding_maps: Maps = ()
         self.final_maps: dict[str, Maps | None] = {}
+        self.unembedding_maps: Maps = ()
         self.halves: dict[str, FeedForwardEquation] = {}
         self.value_width = self.end_width = 0  # numbers of a value in a head; of the final hidden state
         self.source_modules: frozenset[str] = frozenset()
@@ -102,15 +103,16 @@ class HubTransformer(ToLogits):
     def stack_maps(self, part: str) -> StackMaps:
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
         self.config.refuse_no_part(part)
-        return StackMaps(self.embedding_maps, self.final_maps["decoder" if part == "cross" else part])
+        final = self.final_maps["decoder" if part == "cross" else part]
+        return StackMaps(self.embedding_maps, final, self.unembedding_maps)
 
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
-        """What the final hidden state is multiplied with for each token (V,C), and what is added (V,)."""
+        """What each token's logit is the product with (V,C), and what is added (V,), before a soft cap."""
         layer, factor = self.model.get_output_embeddings(), self.config.unembedding_factor
-        if not self.config.logits_are_products:
+        if factor is None:
             raise VizError(
-                f"The logits of this model ({self.config.family}) are no product of its final hidden state with one "
-                "matrix, so they cannot be taken apart. Choose another model, such as tiny-gpt."
+                f"The logits of this model ({self.config.family}) come of a computation of its own, not of products "
+                "with one matrix, so they cannot be taken apart. Choose another model, such as tiny-gpt."
             )
         rows = layer.weight if factor == 1 else layer.weight * factor
         return rows, layer.bias if has_bias(layer) else None

@@ -18,7 +18,7 @@ from viz_model.hub.recording import Event, first_event, has_bias, recording
 from viz_model.model.overflow import refuse_overflow
 from viz_model.transformer.feed_forward import ACTIVATIONS, FeedForwardEquation
 from viz_model.transformer.hooks import capture
-from viz_model.transformer.linear_maps import Norm, Product
+from viz_model.transformer.linear_maps import Activation, Maps, Norm, Product
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -393,8 +393,8 @@ def _facts_of_head(host: HubTransformer, end: Tensor) -> dict:
     if entered is None:
         return facts
     if entered.tensor.shape == end.shape and _is_multiple(entered.tensor, end):  # T5 scales what it reads
-        before, read = {}, end
-    elif _is_transformed(events, entered.tensor, end, host.config.activation):
+        before, read, maps = {}, end, ()
+    elif maps := _transforming(events, entered.tensor, end, host.config.activation):
         before, read = {"unembedding_hidden": host.config.activation}, entered.tensor
     else:
         return facts
@@ -405,6 +405,7 @@ def _facts_of_head(host: HubTransformer, end: Tensor) -> dict:
         rest, own = given - given.mean(1, keepdim=True), products - products.mean(1, keepdim=True)
         factor = ((rest * own).sum() / (own * own).sum()).item()
         if torch.allclose(rest, factor * own, atol=1e-5 * given.abs().max().item(), rtol=1e-4):
+            host.unembedding_maps = maps
             return before | {"unembedding_factor": factor, "unembedding_softcap": softcap}
     return facts
 
@@ -419,18 +420,19 @@ def _uncapped(logits: Tensor, cap: float | None) -> Tensor:
     return logits if cap is None else cap * (logits.double() / cap).clamp(-1, 1).atanh().float()
 
 
-def _is_transformed(events: list[Event], entered: Tensor, end: Tensor, activation: str | None) -> bool:
-    """Whether it is norm(φ(x·W)), as BERT has it."""
+def _transforming(events: list[Event], entered: Tensor, end: Tensor, activation: str | None) -> Maps:
+    """What makes it of the end of the stream, where it is norm(φ(x·W)), as BERT has it; else nothing."""
     norms = (event for event in events if event.kind == "out" and event.is_norm)
     norm = first_event(norms, lambda event: torch.equal(event.tensor, entered))
     product = first_event(events, lambda event: event.is_product and event.name != "")
     if norm is None or product is None or activation not in ACTIVATIONS:
-        return False
+        return ()
     read = first_event(events, lambda event: event.kind == "in" and event.module is norm.module)
     from_end = first_event(events, lambda event: event.kind == "in" and event.module is product.module)
-    return torch.equal(from_end.tensor, end) and torch.allclose(
-        ACTIVATIONS[activation](product.tensor), read.tensor, atol=1e-4, rtol=1e-4
-    )
+    made = ACTIVATIONS[activation](product.tensor)
+    if not (torch.equal(from_end.tensor, end) and torch.allclose(made, read.tensor, atol=1e-4, rtol=1e-4)):
+        return ()
+    return Product(product.module), Activation(ACTIVATIONS[activation]), Norm(norm.module)
 
 
 def _kind_of_norm(norm: Event) -> str:

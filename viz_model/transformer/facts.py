@@ -69,11 +69,6 @@ class ModelFacts(Protocol):
         return self.activation is not None and (self.activation == "swiglu" or self.activation.startswith("gated"))
 
     @property
-    def logits_are_products(self) -> bool:
-        """Whether logits are products of the final hidden state with one matrix, and nothing besides."""
-        return self.unembedding_factor is not None and self.unembedding_softcap is None and not self.unembedding_hidden
-
-    @property
     def parts(self) -> tuple[str, ...]:
         """The kinds of attention that there are."""
         return PARTS[1:] if self.layout == "encoder-decoder" else PARTS[:1]

@@ -62,8 +62,9 @@ class Host(Protocol):
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
 
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
-        """What the final hidden state is multiplied with for each token (V,C), and what is added (V,).
+        """What each token's logit is the product with (V,C), and what is added (V,), before a soft cap.
 
+        The other factor is the final hidden state, behind the maps of its stack to the unembedding where there are any.
         Raises VizError where logits are something else.
         """
 

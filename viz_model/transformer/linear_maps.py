@@ -2,7 +2,8 @@
 
 A norm divides by what the whole vector is. With that number taken from the pass, what comes out of a sum of parts is
 the sum of what comes out of each part, and a constant (Elhage et al. 2021, "A Mathematical Framework for Transformer
-Circuits", "Handling Layer Normalization"). All in float64.
+Circuits", "Handling Layer Normalization"). An activation, too, is a factor of each number once it is frozen. All in
+float64.
 
 n positions, C model width, A parts: parts (A,n,C) add up to what enters (n,C); the last part holds what is constant.
 """
@@ -96,6 +97,19 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class Activation:
+    """φ of each number x, where φ(0) = 0. Frozen, it multiplies each number with what it did in the pass, φ(x)/x."""
+
+    way: Callable[[Tensor], Tensor]
+
+    def of(self, entering: Tensor) -> Tensor:
+        return self.way(entering)
+
+    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
+        return parts * torch.where(entering == 0, 0.0, self.way(entering) / entering)
+
+
+@dataclass(frozen=True)
 class Scaled:
     """What comes in, multiplied with a number of the model's own."""
 
@@ -152,10 +166,12 @@ class BlockMaps:
 @dataclass(frozen=True)
 class StackMaps:
     """embedding: from the sum of the embeddings to the stream of the first block. final: from the stream behind the
-    last block to the final hidden state; None where that is no such map."""
+    last block to the final hidden state; None where that is no such map. unembedding: from there to what is multiplied
+    with the unembedding's rows (nothing but in BERT and its kin)."""
 
     embedding: Maps = ()
     final: Maps | None = ()
+    unembedding: Maps = ()
 
 
 def turned(heads: Tensor, rotation: Rotation | None, positions: Tensor) -> Tensor:
