@@ -6,7 +6,8 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.attribution.components import HEAD
-from viz_model.attribution.logits import Lens, LogitTerms, read_lens
+from viz_model.attribution.lens import Lens, read_lens
+from viz_model.attribution.logits import LogitTerms
 from viz_ui.frame.address import choose, linked
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, kept_result

@@ -72,6 +72,7 @@ def test_derived_weights_and_the_stream(name, ours, theirs):
         for layer in range(view.n_layers):
             own = torch.stack([view.weights(layer, head) for head in range(trace.config.n_heads)])
             agree(own, known[maps[part]][layer][0])
+            agree(view.weights_of(layer, [2, 0]), known[maps[part]][layer][0][:, [2, 0]])
             if part in streams:
                 agree(view[view.site("resid_pre", layer)], known[streams[part]][layer][0])
         if part in streams:
@@ -347,6 +348,9 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
                     continue
                 found = trace.score_terms(layer, head, trace.length - 1, 2)
                 assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
+    last = whole.lens(whole.config.n_layers - 1)
+    agree(last.softmax(-1), whole.logits.softmax(-1), 1e-6)
+    agree(last, whole.logits, 1e-6 * float(whole.logits.abs().max()))
     token = int(whole.logits.argmax())
     for than, less in (("mean", whole.logits.mean()), (5, whole.logits[5]), (None, 0.0)):
         found = whole.logit_terms(token, than=than)
@@ -355,7 +359,15 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
             assert found.logit == pytest.approx(float(whole.logits[token] - less), abs=1e-4)
     logit, cap = found.logit, found.softcap
     assert whole.logits[token] == pytest.approx(logit if cap is None else cap * math.tanh(logit / cap), abs=1e-4)
-    agree(whole.lens(whole.config.n_layers - 1), whole.logits)
+    for part in {whole.config.self_part, whole.config.parts[-1]}:
+        if name == "Granite":  # it scales what an attention writes
+            with pytest.raises(vm.VizError, match=whole.config.family):
+                whole.of(part).logit_sources(token)
+            continue
+        split = whole.of(part).logit_sources(token)
+        heads = found.terms[[found.components.index(component) for component in split.components]]
+        agree(split.of_heads, heads, 1e-6 * float(heads.abs().max()))
+        assert len(split.components) == whole.n_layers * whole.config.n_heads
 
 
 @torch.inference_mode()

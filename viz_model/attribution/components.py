@@ -16,7 +16,7 @@ from torch import Tensor
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
-from viz_model.transformer.linear_maps import BlockMaps, carried, constant_last
+from viz_model.transformer.linear_maps import BlockMaps, Maps, carried, constant_last
 
 TOKENS, POSITIONS, SEGMENTS, EMBEDDING, HEAD, ATTENTION, FEED_FORWARD, BLOCK, BIASES = (
     "token embedding",
@@ -75,7 +75,11 @@ class Pass(Protocol):
 
     def of(self, part: str) -> Self: ...
 
-    def mixed(self, layer: int) -> Tensor: ...
+    def v(self, layer: int) -> Tensor: ...
+
+    def weights_of(self, layer: int, queries: Sequence[int]) -> Tensor: ...
+
+    def mixed_of(self, layer: int, queries: Sequence[int]) -> Tensor: ...
 
     def equation(self, layer: int) -> Equation: ...
 
@@ -86,7 +90,7 @@ def components(run: Pass, positions: Sequence[int], layer: int | None = None) ->
 
     Cross-attention queries read the stream behind the self-attention of their layer.
     """
-    walk = _Walk(run, list(positions))
+    walk = Walk(run, list(positions))
     last = run.config.layers_of(run.part) if layer is None else layer
     for number in range(last):
         walk.through_block(number)
@@ -95,8 +99,33 @@ def components(run: Pass, positions: Sequence[int], layer: int | None = None) ->
     return Components(tuple(walk.components), walk.parts)
 
 
-class _Walk:
-    """Through a stack from its embeddings on; `components` and `parts` are those of the stream so far."""
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """Maps that the whole stream went through, and what entered: (n,C)."""
+
+    maps: Maps
+    entering: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenByHeads:
+    """What the heads of an attention wrote into the stream: their mixed values side by side (n,H·D) through `maps`.
+
+    behind: how many times the whole stream had gone through maps before.
+    """
+
+    part: str
+    layer: int
+    maps: Maps
+    mixed: Tensor
+    behind: int
+
+
+class Walk:
+    """Through a stack from its embeddings on; `components` and `parts` are those of the stream so far.
+
+    passed, written: what happened to the stream on the way, in its order.
+    """
 
     def __init__(self, run: Pass, positions: list[int]):
         self.run, self.positions = run, positions
@@ -105,8 +134,10 @@ class _Walk:
         zeros = torch.zeros_like(next(iter(found.values())))
         self.components = [*(Component(kind) for kind in found), Component(BIASES)]
         self.parts = torch.stack([*found.values(), zeros])
+        self.passed: list[Passed] = []
+        self.written: list[WrittenByHeads] = []
         if TOKENS in found:  # else the stream is taken as it is behind the norm
-            self.parts = carried(run.host.stack_maps(self.stack_part).embedding, self.parts)
+            self.through(run.host.stack_maps(self.stack_part).embedding)
 
     def through_block(self, layer: int) -> None:
         maps = self._maps(layer)
@@ -117,7 +148,7 @@ class _Walk:
             self.through_attention(layer, part)
         if maps.has_feed_forward:
             self._add(FEED_FORWARD, layer, self._given_by_feed_forward(layer, maps))
-            self.parts = carried(maps.after, self.parts)
+            self.through(maps.after)
 
     def through_attention(self, layer: int, part: str) -> None:
         maps = self._maps(layer)
@@ -125,13 +156,20 @@ class _Walk:
         if maps.output is None:
             self._add(ATTENTION, layer, self._after_attention(layer, part) - self.stream, part)
             return
-        mixed = self.run.of(part).mixed(layer)[:, self.positions].double()  # (H,n,D)
+        mixed = self.run.of(part).mixed_of(layer, self.positions).double()  # (H,n,D)
         heads, length, width = mixed.shape
+        side_by_side = mixed.transpose(0, 1).flatten(-2)  # (n,H·D)
+        self.written.append(WrittenByHeads(part, layer, maps.output, side_by_side, len(self.passed)))
         apart = torch.zeros(heads + 1, length, heads, width, dtype=torch.float64)  # the last: constants
         apart[range(heads), :, range(heads)] = mixed
         own = [Component(HEAD, layer, head, part) for head in range(heads)]
         self._take(own, carried(maps.output, apart.flatten(-2)))
-        self.parts = carried(maps.after, self.parts)
+        self.through(maps.after)
+
+    def through(self, maps: Maps) -> None:
+        """The whole stream goes through these maps, such as the norm behind a half (post-norm)."""
+        self.passed.append(Passed(maps, self.stream))
+        self.parts = carried(maps, self.parts)
 
     @property
     def stream(self) -> Tensor:

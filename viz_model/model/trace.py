@@ -1,15 +1,18 @@
 """Trace: what one forward pass left behind, and what can be derived from it."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from viz_model.arguments import said, text, whole_number
-from viz_model.attribution.logits import MEAN, LogitTerms, lens, logit_terms
+from viz_model.attribution.lens import TokenLens, lens, read_tokens
+from viz_model.attribution.logits import MEAN, LogitTerms, logit_terms
 from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
+from viz_model.attribution.sources import LogitSources, logit_sources
 from viz_model.errors import VizError
 from viz_model.model.prompts import Tokens
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
@@ -193,6 +196,29 @@ class Trace:
             return self._attention(layer, "weights")[self._head(head)]
         return attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
 
+    @torch.inference_mode()
+    def weights_of(self, layer: int, queries: Sequence[int]) -> Tensor:
+        """The rows of these queries in the weights of every head of a layer: (H,n,S).
+
+        Where no weights are stored, only these rows are worked out.
+        """
+        rows = self._places("query", queries, self.length)
+        if self.stored:
+            return self._attention(layer, "weights")[:, rows]
+        equation, (heads, length, keys) = self.equation(layer), (self.config.n_heads, self.length, self.key_length)
+        scores = raw_scores(self.q(layer)[:, rows], self.k(layer)) * equation.scale
+        held = {what: self.tensors.get(f"{self._attention_name(layer)}.{what}") for what in ("bias", "sinks")}
+        bias = None if held["bias"] is None else held["bias"].expand(1, heads, length, keys)[0, :, rows]
+        sinks = None if held["sinks"] is None else held["sinks"][:, None, None]
+        return attention_weights(scores, self.mask(layer)[rows], bias, softcap=equation.softcap, sinks=sinks)
+
+    @torch.inference_mode()
+    def mixed_of(self, layer: int, queries: Sequence[int]) -> Tensor:
+        """A·V of these queries in every head of a layer: (H,n,D)."""
+        if self.stored:
+            return self._attention(layer, "mixed")[:, self._places("query", queries, self.length)]
+        return mix(self.weights_of(layer, queries), self.v(layer))
+
     @property
     def heads_at_once(self) -> list[range]:
         """The heads of a layer, as many together as should be held: all where they are stored, else one by one."""
@@ -256,11 +282,18 @@ class Trace:
         the final norm frozen, not a cause. Raises VizError for a token or position that is not there, and for a model
         whose logits cannot be taken apart.
         """
-        position = self._logits_position(position) % self.length
-        token = self._place("token", token, self.config.vocab_size)
-        if than is not None and not (isinstance(than, str) and than == MEAN):
-            than = self._place("token", than, self.config.vocab_size)
+        position, token, than = self._compared(token, position, than)
         return logit_terms(self.of(self.config.self_part), token, position, self.logits_at(position), than)
+
+    @torch.inference_mode()
+    def logit_sources(self, token: int, position: int = -1, than: int | str | None = None) -> LogitSources:
+        """What each head of this part adds to a token's logit at a position, split by the S tokens that it read: (A,S).
+
+        Each row adds up to the head's term in `logit_terms`, whose arguments and errors these are; VizError, too, where
+        what stands behind A·V is no linear map.
+        """
+        position, token, than = self._compared(token, position, than)
+        return logit_sources(self, token, position, than)
 
     @torch.inference_mode()
     def lens(self, layer: int, position: int = -1) -> Tensor:
@@ -269,7 +302,24 @@ class Trace:
         This is the logit lens; those of the last layer are the output. Raises VizError as `logit_terms`.
         """
         position, layers = self._logits_position(position), self.config.layers_of(self.config.self_part)
-        return lens(self, self._place("layer", layer, layers), position)
+        return lens(self, self._place("layer", layer, layers), [position])[0]
+
+    @torch.inference_mode()
+    def lens_of(self, tokens: Sequence[int], position: int = -1) -> TokenLens:
+        """Rank, logit and probability of these tokens in the logit lens of every layer at a position: (L,n) each.
+
+        Raises VizError as `lens`, and for tokens that are not there.
+        """
+        position = self._logits_position(position)
+        return read_tokens(self, self._places("token", tokens, self.config.vocab_size), position)
+
+    def _compared(self, token: int, position: int, than: int | str | None) -> tuple[int, int, int | str | None]:
+        """Position, token, and what it is compared with, as they are counted from 0."""
+        position = self._logits_position(position) % self.length
+        token = self._place("token", token, self.config.vocab_size)
+        if than is not None and not (isinstance(than, str) and than == MEAN):
+            than = self._place("token", than, self.config.vocab_size)
+        return position, token, than
 
     def _logits_position(self, position: int) -> int:
         if self.part == "encoder":
@@ -286,6 +336,15 @@ class Trace:
         if not 0 <= value < count:
             raise VizError(f"There is no {what} {value}: choose one from 0 to {count - 1}.")
         return value
+
+    def _places(self, what: str, values: Sequence[int], count: int) -> list[int]:
+        try:
+            listed = [*islice(values, count + 1)]
+        except Exception:  # what cannot be gone through
+            raise VizError(f"Give a list of whole numbers, one for each {what}, such as [0, 1].") from None
+        if not 0 < len(listed) <= count:
+            raise VizError(f"Give between 1 and {count:,} numbers, one for each {what}.")
+        return [self._place(what, value, count) for value in listed]
 
     def _attention(self, layer: int, what: str) -> Tensor:
         return self[f"{self._attention_name(layer)}.{what}"]

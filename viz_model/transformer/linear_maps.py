@@ -51,6 +51,33 @@ def through(maps: Sequence[Map], entering: Tensor) -> Tensor:
     return entering
 
 
+def drawn_back(maps: Sequence[Map], entering: Tensor, reading: Tensor) -> Tensor:
+    """A reading of what comes out behind all maps, reading·out, as one of what enters: (n,·) -> (n,·).
+
+    This is the transpose of `carried`: for a part p, drawn_back(…, reading)·p is what p adds to reading·out. What is
+    constant adds the same whatever enters, and is no part of it.
+    """
+    entered = []
+    for step in maps:
+        entered.append(entering)
+        entering = step.of(entering)
+    with torch.inference_mode(False), torch.enable_grad():
+        for step, known in zip(reversed(maps), reversed(entered), strict=True):
+            parts = torch.zeros(2, *known.shape, dtype=known.dtype, requires_grad=True)  # the last: constants
+            behind = step.of_parts(known.clone(), parts)[0]
+            [drawn] = torch.autograd.grad(behind, parts, reading.clone())
+            reading = drawn[0]
+    return reading
+
+
+def as_in_the_pass(maps: Sequence["Norm | Product"], entering: Tensor) -> Tensor:
+    """What comes out behind all maps, in the precision of the model: to the last digit what the pass computes."""
+    with unwatched():
+        for step in maps:
+            entering = step.module(entering)
+    return entering
+
+
 def constant_last(parts: Tensor, constant: Tensor) -> Tensor:
     """The same parts with a constant (n,·) added to the last one."""
     return torch.cat((parts[:-1], parts[-1:] + constant))

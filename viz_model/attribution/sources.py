@@ -1,0 +1,81 @@
+"""Where the contribution of a head to a logit came from: its row of A·V, token by token, to the logit.
+
+mixed(q) = Σₛ A[q,s]·V[s], and all that follows is linear with the norms frozen: the output projection, what is done to
+the stream behind it, the final norm, the unembedding. So a head's term of a logit is a sum over the tokens that it read
+(Kobayashi et al. 2020, "Attention is Not Only a Weight", §2.2; Elhage et al. 2021, "A Mathematical Framework for
+Transformer Circuits", "Attention Heads are Independent and Additive").
+
+Symbols: A heads of all layers, H heads of a layer, S keys, C model width, D head width, n = 1 position.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from viz_model.attribution.components import HEAD, Component, Pass, Walk
+from viz_model.attribution.logits import final_maps, reading_of
+from viz_model.errors import VizError
+from viz_model.transformer.linear_maps import drawn_back
+
+
+@dataclass(frozen=True, eq=False)
+class LogitSources:
+    """What each head of an attention adds to a logit, split by the token whose value it read: (A,S) float64.
+
+    A row adds up to the head's term in `LogitTerms`. The bias of the values is in the share of every token. The bias of
+    the output projection is of no head: it is among the biases of `LogitTerms`. A sink takes weight, and adds
+    nothing. What is frozen, and that it is before a cap, is as there.
+    """
+
+    components: tuple[Component, ...]
+    terms: Tensor
+    than: int | str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(component.name for component in self.components)
+
+    @property
+    def of_heads(self) -> Tensor:
+        """What each head adds, with all that it read: (A,)."""
+        return self.terms.sum(1)
+
+    @property
+    def of_tokens(self) -> Tensor:
+        """What all heads add that they read at each token: (S,)."""
+        return self.terms.sum(0)
+
+
+def logit_sources(run: Pass, token: int, position: int, than: int | str | None) -> LogitSources:
+    """Of the heads of the run's part, for a token's logit at a position."""
+    stack = run.of(run.config.self_part)
+    walk = Walk(stack, [position])
+    for layer in range(run.config.layers_of(stack.part)):
+        walk.through_block(layer)
+    walk.through((*final_maps(stack), *run.host.stack_maps(stack.part).unembedding))
+    reading = reading_of(stack, token, than)[None]  # (n,C), of what the unembedding reads
+    found: list[Tensor] = []
+    components: list[Component] = []
+    for place in reversed(range(len(walk.passed))):
+        passed = walk.passed[place]
+        reading = drawn_back(passed.maps, passed.entering, reading)
+        for written in (one for one in walk.written if one.behind == place and one.part == run.part):
+            of_mixed = drawn_back(written.maps, written.mixed, reading)[0]  # (H·D,)
+            found.insert(0, _by_key(run, written.layer, position, of_mixed))
+            heads = range(run.config.n_heads)
+            components = [*(Component(HEAD, written.layer, head, run.part) for head in heads), *components]
+    if not found:
+        raise VizError(
+            f"Behind A·V this model ({run.config.family}) has a computation of its own, so what its heads add cannot "
+            "be told apart. Choose another model, such as tiny-gpt."
+        )
+    return LogitSources(tuple(components), torch.cat(found), than)
+
+
+def _by_key(run: Pass, layer: int, position: int, of_mixed: Tensor) -> Tensor:
+    """A[q,s] times the reading of V[s], of each head: (H,S). of_mixed (H·D,): a reading of the mixed values."""
+    weights = run.weights_of(layer, [position])[:, 0].double()  # (H,S)
+    values = run.v(layer).double()  # (G,S,D)
+    readings = of_mixed.unflatten(0, (len(values), -1, values.shape[-1]))  # (G,H/G,D)
+    return weights * (readings @ values.transpose(-1, -2)).flatten(0, 1)
