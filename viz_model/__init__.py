@@ -18,6 +18,7 @@ from viz_model.errors import (
 )
 from viz_model.intervention.ablation import ablate
 from viz_model.intervention.patching import patch
+from viz_model.intervention.paths import patch_paths
 from viz_model.model import Model
 from viz_model.model.generation import Step
 from viz_model.model.trace import Trace
@@ -49,5 +50,6 @@ __all__ = [
     "edit",
     "load",
     "patch",
+    "patch_paths",
     "site",
 ]

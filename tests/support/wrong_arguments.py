@@ -82,7 +82,8 @@ FITTING = {
     "attention": ["blocks.0.attn"], "mask_name": ["mine"], "folder": ["."], "patterns": [("*.q",)], "optional": [()],
     "view": [STEP.cache], "block": ["blocks.0", "decoder.blocks.0"], "model": [MODEL], "clean": [[1, 2, 3]],
     "corrupted": [[1, 2, 4]], "heads": ["all", [(0, 1)]], "ends": [frozenset()], "than": [None, "mean", "row"],
-    "answer": [(1, 2)], "queries": [[0, 2]], "tokens": [[5, 1]],
+    "answer": [(1, 2)], "receiver": [(1, 0)], "layers": ["all", [0]], "into": ["query", "value"],
+    "queries": [[0, 2]], "tokens": [[5, 1]],
 }  # fmt: skip
 FITTING_TENSORS = {
     "ids": [torch.tensor([[1, 2, 3]])], "source": [torch.tensor([[1, 2, 3]])], "tensor": [torch.ones(2)],

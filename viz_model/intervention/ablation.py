@@ -91,7 +91,7 @@ def ablate(
         raise VizError(f"A head can be switched off by {' or by '.join(HOW)}, not by {said(how)}.")
     chosen = _heads(trace, heads)
     site = trace.config.attention_name
-    edits = [(f"{site(trace.part, layer)}.mixed", _without(head, how)) for layer, head in chosen]
+    edits = [{f"{site(trace.part, layer)}.mixed": _without(head, how)} for layer, head in chosen]
     before = trace.of(trace.config.self_part).logits_at(position).double()
     tell(0, len(edits))
     edited = edited_logits(model, trace, edits, lambda done: tell(done, len(edits)), position).double()

@@ -2,114 +2,193 @@
 
 Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal Mediation Analysis"; Meng et al. 2022,
 "Locating and Editing Factual Associations in GPT", §2 (causal tracing); how to read it: Zhang and Nanda 2023, "Towards
-Best Practices of Activation Patching".
+Best Practices of Activation Patching"; both directions: Heimersheim and Nanda 2024, "How to Use and Interpret
+Activation Patching".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from viz_model.arguments import of_type, said, text
+from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import VizError
-from viz_model.heads.comparison import single_token
-from viz_model.intervention.batches import RowEdit, edited_logits, refuse_without_prediction
+from viz_model.intervention.alignment import Alignment
+from viz_model.intervention.batches import RowEdit, RowEdits, values_at
+from viz_model.intervention.runs import Runs, two_runs
 from viz_model.jobs import Tell, untold
 from viz_model.model import Model
 from viz_model.model.prompts import Prompt
 from viz_model.model.trace import Trace
-from viz_model.transformer.hooks import capture
 
-BY_POSITION = ("resid_pre", "attn.out", "ffn.out")
-BY_HEAD = "heads"
-SITES = (*BY_POSITION, BY_HEAD)
+STREAM, ATTENTION, FEED_FORWARD, HEADS, HEAD_POSITIONS = "resid_pre", "attn.out", "ffn.out", "heads", "head_positions"
+SITES = {
+    STREAM: "stream before each layer",
+    ATTENTION: "output of each attention",
+    FEED_FORWARD: "output of each feed-forward half",
+    HEADS: "mixed values of each head, at all positions",
+    HEAD_POSITIONS: "mixed values of each head, at each position",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Patching:
-    """`effect` (L,T), or (L,H) of heads: 0 where the answer stays that of the corrupted prompt, 1 where it becomes that
-    of the clean one; other numbers, below 0 and beyond 1, are real.
+    """What became of an answer when values of the origin were put into the base, each alone.
 
-    effect = (d − d_corrupted) / (d_clean − d_corrupted), where d is the logit of the good answer minus that of the bad
-    one, at the last position.
+    Origin and base are the clean and the corrupted run, and the other way round where `reverse`.
+
+    difference: logit(good) − logit(bad) after each patch, (L,T) or (L,H) or (L,H,T), where T are the positions of the
+    base; NaN where nothing was put in: a layer that was not asked for, a position without counterpart, a head from
+    which no path leads to the receiver. clean, corrupted: the same number in the two runs as they are. nothing, whole:
+    the effect in a pass into which nothing was put, and in one into which the stream of every layer was, at all
+    aligned positions; of paths, the receiver's whole query, key or value. Both are measured: they are 0 and 1 up to
+    rounding, where they must be. alignment: of tokens of the origin and the base.
     """
 
     sites: str
-    effect: Tensor
+    part: str
+    reverse: bool
+    difference: Tensor
     clean: float
     corrupted: float
+    nothing: float
+    whole: float
     good: int
     bad: int
+    alignment: Alignment
+
+    @property
+    def effect(self) -> Tensor:
+        """(d − d_base) / (d_origin − d_base), where d is `difference`: how much of the answer returns, or where
+        `reverse`, is lost. 0 where the answer stays that of the base, 1 where it becomes that of the origin; other
+        numbers, below 0 and beyond 1, are real."""
+        base, origin = (self.clean, self.corrupted) if self.reverse else (self.corrupted, self.clean)
+        return (self.difference - base) / (origin - base)
 
 
 def patch(
     model: Model,
-    clean: Prompt,
-    corrupted: Prompt,
-    sites: str = "resid_pre",
+    clean: Prompt | Trace,
+    corrupted: Prompt | Trace,
+    sites: str = STREAM,
     answer: tuple[int | str, int | str] = (0, 1),
     *,
+    reverse: bool = False,
+    part: str | None = None,
+    position: int = -1,
+    layers: str | Sequence[int] = "all",
     tell: Tell = untold,
 ) -> Patching:
     """Put each value of the clean pass into the corrupted one, one at a time, and look at the answer.
 
+    clean, corrupted: two prompts, or traces of them (for a mask or a target of their own). Prompts of equal length
+    are aligned token by token. Of others, the tokens that both begin with and those that both end with belong
+    together; what lies between is never put in.
     sites: "resid_pre" (the stream before each layer), "attn.out" or "ffn.out" (what a half gives), each a layer and a
-    position at a time; or "heads": the mixed values of a head, at all positions. answer: two tokens, the good one
-    first, as ids or as texts of one token. tell: told after each batch how many values were put in, of how many.
+    position at a time; "heads": the mixed values of a head, at all positions; "head_positions": at one position.
+    answer: two tokens, the good one first, as ids or as texts of one token. reverse: put values of the corrupted pass
+    into the clean one. part: of an encoder-decoder, whose values; those of the stack that predicts, if none is named.
+    position: in the clean prompt, where the answer is read: after that token, or of an encoder in its place. layers:
+    "all", or a list of those that are tried. tell: told after each batch how many values were put in, of how many.
 
-    Raises VizError for prompts of unequal length, for sites that the model does not have or that cannot be replaced,
-    and where both prompts give the same answer.
+    Raises VizError for prompts whose answers have no aligned place, for sites that the model does not have or that
+    cannot be replaced, and where both prompts give the same answer.
     """
-    refuse_without_prediction(of_type("The model", model, Model, "a Model, such as vm.load gives"))
-    of_type("tell", tell, Callable, "a function")
-    if model.has_source:
-        raise VizError("Patching needs a model of one stack, such as tiny-gpt. This one reads a source, too.")
     if text("sites", sites) not in SITES:
         raise VizError(f"There are no sites {said(sites)} to patch. Choose one of {', '.join(SITES)}.")
-    good, bad = _answer(model, answer)
-    original, base = model.trace(clean), model.trace(corrupted)
-    if original.length != base.length:
-        raise VizError(
-            f"The two prompts have {original.length} and {base.length} tokens. Choose prompts of equal length, so that "
-            "each token has its counterpart."
-        )
-    ends = [(trace.logits[good] - trace.logits[bad]).double().item() for trace in (original, base)]
-    if ends[0] == ends[1]:
-        raise VizError("Both prompts give the same difference between the two answers, so there is nothing to return.")
-    local = "attn.mixed" if sites == BY_HEAD else sites
-    names = [f"{model.config.block_name('self', layer)}.{local}" for layer in range(model.config.n_layers)]
-    values = _captured(model, original, names)
-    count = model.config.n_heads if sites == BY_HEAD else original.length
-    edits = [(name, _put(values[name], place)) for name in names for place in range(count)]
+    runs = two_runs(model, clean, corrupted, answer, reverse=reverse, part=part, position=position, tell=tell)
+    chosen = _layers(runs.base, layers)
+    names = {layer: _site(runs, sites, layer) for layer in chosen}
+    streams = _streams(runs)
+    values = values_at(model, runs.origin, [*names.values(), *streams])
+    if names[chosen[0]] not in values:
+        raise VizError(f"{model.name} has no {SITES[sites]} that could be patched. Choose other values.")
+    pairs = runs.alignment.pairs
+    every_head = range(model.config.n_heads)
+    cells: dict[tuple[int, ...], RowEdits] = {}
+    for layer, name in names.items():
+        value = values[name]
+        if sites == HEADS:
+            cells |= {(layer, head): {name: put(value, pairs, head)} for head in every_head}
+        elif sites == HEAD_POSITIONS:
+            cells |= {(layer, head, pair[1]): {name: put(value, [pair], head)} for head in every_head for pair in pairs}
+        else:
+            cells |= {(layer, pair[1]): {name: put(value, [pair])} for pair in pairs}
+    everything = {name: put(values[name], aligned) for name, aligned in streams.items()}
+    shape = (runs.base.n_layers,)
+    shape += () if sites in (STREAM, ATTENTION, FEED_FORWARD) else (model.config.n_heads,)
+    shape += () if sites == HEADS else (runs.base.length,)
+    return patched(runs, sites, cells, shape, everything, tell)
+
+
+def patched(
+    runs: Runs, sites: str, cells: dict[tuple[int, ...], RowEdits], shape: tuple[int, ...], whole: RowEdits, tell: Tell
+) -> Patching:
+    """Run the base with the edits of each cell alone, with none of them, and with `whole`."""
+    edits = [*cells.values(), {}, whole]
     tell(0, len(edits))
-    logits = edited_logits(model, base, edits, lambda done: tell(done, len(edits))).double()
-    effect = (logits[:, good] - logits[:, bad] - ends[1]) / (ends[0] - ends[1])
-    return Patching(sites, effect.reshape(len(names), count), *ends, good, bad)
+    found = runs.differences(edits, lambda done: tell(done, len(edits)))
+    difference = torch.full(shape, torch.nan, dtype=torch.float64)
+    for place, number in zip(cells, found[:-2], strict=True):
+        difference[place] = number
+    base, origin = runs.ends
+    nothing, whole = ((found[-2:] - base) / (origin - base)).tolist()
+    return Patching(
+        sites=sites,
+        part=runs.part,
+        reverse=runs.is_reverse,
+        difference=difference,
+        clean=base if runs.is_reverse else origin,
+        corrupted=origin if runs.is_reverse else base,
+        nothing=nothing,
+        whole=whole,
+        good=runs.good,
+        bad=runs.bad,
+        alignment=runs.alignment,
+    )
 
 
-def _answer(model: Model, answer: Sequence[int | str]) -> tuple[int, int]:
-    if isinstance(answer, str) or not isinstance(answer, Sequence) or len(answer) != 2:
-        raise VizError("An answer is two tokens, the good one and the bad one, such as (' old', ' hand').")
-    good, bad = (single_token(model, token) if isinstance(token, str) else model.ids([token])[0] for token in answer)
-    if good == bad:
-        raise VizError("The good and the bad answer are the same token. Choose two.")
-    return good, bad
-
-
-@torch.inference_mode()
-def _captured(model: Model, trace: Trace, names: Sequence[str]) -> dict[str, Tensor]:
-    """What stands at these sites in the pass, without batch."""
-    with capture(*names) as found:
-        model.transformer(torch.tensor([trace.read.ids]))
-    return {name: tensor[0] for name, tensor in found.items()}
-
-
-def _put(value: Tensor, place: int) -> RowEdit:
-    """One position of (T,C), or one head of (H,T,D), from the other pass."""
+def put(value: Tensor, pairs: Sequence[tuple[int, int]], head: int | None = None) -> RowEdit:
+    """Aligned positions of (T,C), or of one head of (H,T,D), from the other pass."""
+    origin, base = [first for first, _ in pairs], [second for _, second in pairs]
 
     def change(tensor: Tensor) -> Tensor:
-        tensor[place] = value[place]
+        if head is None:
+            tensor[base] = value[origin]
+        else:
+            tensor[head, base] = value[head, origin]
         return tensor
 
     return change
+
+
+def _site(runs: Runs, sites: str, layer: int) -> str:
+    config, part = runs.model.config, runs.part
+    if sites in (STREAM, FEED_FORWARD):
+        return f"{config.block_name(part, layer)}.{sites}"
+    return f"{config.attention_name(part, layer)}.{'out' if sites == ATTENTION else 'mixed'}"
+
+
+def _streams(runs: Runs) -> dict[str, Sequence[tuple[int, int]]]:
+    """The stream before each layer of all stacks, and its aligned positions."""
+    config = runs.model.config
+    stacks = dict.fromkeys("decoder" if part == "cross" else part for part in config.parts)
+    return {
+        f"{config.block_name(part, layer)}.{STREAM}": runs.aligned(part).pairs
+        for part in stacks
+        for layer in range(config.layers_of(part))
+    }
+
+
+def _layers(trace: Trace, layers: str | Sequence[int]) -> list[int]:
+    if isinstance(layers, str) and layers == "all":
+        return [*range(trace.n_layers)]
+    of_type("The layers", layers, list | tuple | range, "a list such as [0, 1], or “all”")
+    chosen = [whole_number("A layer", layer) for layer in layers]
+    if not chosen:
+        raise VizError("No layer is named. Name at least one, such as [0].")
+    for layer in chosen:
+        if not 0 <= layer < trace.n_layers:
+            raise VizError(f"There is no layer {layer}: choose layers from 0 to {trace.n_layers - 1}.")
+    return [*dict.fromkeys(chosen)]
