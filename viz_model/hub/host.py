@@ -24,6 +24,7 @@ from viz_model.transformer.hooks import site
 from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_no_vectors, refuse_source, refuse_strange
 from viz_model.transformer.linear_maps import BlockMaps, Maps, StackMaps
 from viz_model.transformer.sharing import sharing_copy
+from viz_model.transformer.skipping import skippable
 
 # The end of a stream that the code behind a stack shall go on from, instead of a pass through the stack.
 _given_end: ContextVar[Tensor | None] = ContextVar("viz_model.hub.host", default=None)
@@ -58,11 +59,15 @@ class HubTransformer(ToLogits):
         self.value_width = self.end_width = 0  # numbers of a value in a head; of the final hidden state
         self.source_modules: frozenset[str] = frozenset()
         self.angles_switch_at: int | None = None
+        self.skips_blocks = False
         self.separator: int | None = None  # the id behind which a second text begins, in a segment of its own (BERT)
         self._takes_positions = "position_ids" in inspect.signature(self.stack.forward).parameters
         for stack in {self.stack, model.get_decoder()} - {model}:  # a head may ask the inner one of the two (OPT)
             if isinstance(stack, PreTrainedModel):
                 _give_what_is_given(stack)
+        for block in model.modules():  # of a copy: those that had a name before
+            if hasattr(block, "viz_block"):
+                let_be_skipped(block, block.viz_block)
 
     @property
     def network(self) -> nn.Module:
@@ -204,7 +209,7 @@ class HubTransformer(ToLogits):
         """The same with modules of its own, which share every parameter and buffer with these."""
         model = sharing_copy(self.model)
         for module in model.modules():
-            module.__dict__.pop("forward", None)  # what gives back the given end belongs to the other stack
+            module.__dict__.pop("forward", None)  # these belong to the modules of the other one
         twin = HubTransformer(model, self.is_pair)
         own = vars(twin)
         own.update({name: value for name, value in vars(self).items() if name not in ("model", "stack", "encoder")})
@@ -273,6 +278,11 @@ def _give_what_is_given(stack: nn.Module) -> None:
         return run(*arguments, **options) if end is None else _GivenEnd(last_hidden_state=end)
 
     stack.forward = forward
+
+
+def let_be_skipped(block: nn.Module, name: str) -> None:
+    """Once, when the model is loaded: let a block be skipped by the name that its hook sites begin with."""
+    block.viz_block, block.forward = name, skippable(name, block.forward)
 
 
 def _starts_later(table: nn.Embedding) -> bool:

@@ -12,13 +12,14 @@ from viz_model.hub.attention import NAME, AttentionCall, AttentionPlace, give_pl
 from viz_model.hub.facts import HubConfig
 from viz_model.hub.find_experts import find_experts
 from viz_model.hub.find_sites import BlockSites, find_sites, install
-from viz_model.hub.host import HubTransformer
+from viz_model.hub.host import HubTransformer, let_be_skipped
 from viz_model.hub.own_attention import choose_attention, own_attention
 from viz_model.hub.recording import Event, first_event, has_bias, recording
 from viz_model.model.overflow import refuse_overflow
 from viz_model.transformer.feed_forward import ACTIVATIONS, FeedForwardEquation
-from viz_model.transformer.hooks import capture
+from viz_model.transformer.hooks import capture, edit
 from viz_model.transformer.linear_maps import Activation, Maps, Norm, Product
+from viz_model.transformer.skipping import skipping
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
 TOLERANCE = 1e-3  # of the largest logit: far above rounding, far below what another equation makes
@@ -76,6 +77,7 @@ def prepare(host: HubTransformer, facts: HubConfig) -> None:
         end_matrix=any(event.is_product and torch.equal(event.tensor, end) for event in events),
         checked=_difference_to_own(host, inputs, end),
     )
+    host.skips_blocks = _skips_blocks(host, inputs, found, end)
 
 
 def _inputs(host: HubTransformer, facts: HubConfig) -> dict[str, Tensor]:
@@ -181,6 +183,7 @@ def _install_block(
 ) -> BlockSites:
     """Find and install the sites of one block."""
     name = facts.block_name(part, layer)
+    let_be_skipped(block, name)
     start, end = _span(events, block)
     inside = [(at - start, call) for at, call in calls if start <= at <= end]
     own = events[start : end + 1]
@@ -446,6 +449,22 @@ def _is_position_table(event: Event) -> bool:
     """A table of positions, by its name; M2M100 works its sinusoids out in a module of its own."""
     name = event.name.rpartition(".")[2]
     return event.is_leaf and event.kind == "out" and ("pos" in name or name == "wpe")
+
+
+def _skips_blocks(host: HubTransformer, inputs: dict[str, Tensor], found: list[BlockSites], end: Tensor) -> bool:
+    """Whether the first pass ends alike where all blocks but the first and the last of each stack are skipped, and the
+    last one is given the stream that it had read. Some blocks read more than a stream of those before them."""
+    facts = host.config
+    streams = dict(zip(facts.block_names, (block.sites["resid_pre"].tensor for block in found), strict=True))
+    stacks = [[facts.block_name(part, n) for n in range(facts.layers_of(part))] for part in facts.stacks or ("self",)]
+    lasts = {f"{names[-1]}.resid_pre": streams[names[-1]] for names in stacks}
+    put = {site: lambda _, stream=stream: stream.clone() for site, stream in lasts.items()}
+    try:
+        with torch.inference_mode(), skipping([name for names in stacks for name in names[1:-1]]), edit(put):
+            again = host.hidden(**inputs)
+    except Exception:  # the library's own code, which misses what a block would have left for it
+        return False
+    return torch.allclose(again, end, atol=TOLERANCE * end.abs().max().item(), rtol=0)
 
 
 def _difference_to_own(host: HubTransformer, inputs: dict, end: Tensor) -> float | None:

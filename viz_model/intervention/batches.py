@@ -1,4 +1,8 @@
-"""The same prompt many times in one pass, each row with edits of its own."""
+"""The same prompt many times in one pass, each row with edits of its own.
+
+Layers before the first edit of a batch are not computed again, if the model allows it: their stream is that of the
+trace.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,11 +13,12 @@ from torch import Tensor
 from viz_model.errors import VizError
 from viz_model.model import Model
 from viz_model.model.trace import Trace
-from viz_model.transformer.hooks import capture, edit, unwatched
+from viz_model.transformer.hooks import Edit, capture, edit, follow, unwatched
 from viz_model.transformer.host import Masks
+from viz_model.transformer.skipping import skipping
 
-BATCH_BYTES = 128 * 2**20  # of weights, logits and streams that a batch may take, roughly
-MOST_ROWS = 64
+BATCH_BYTES = 128 * 2**20  # of weights, hidden numbers, streams and logits that a batch may take, roughly
+MOST_ROWS, FEWEST_ROWS = 64, 8  # with fewer, what a batch itself costs counts for more than layers that it could skip
 
 RowEdit = Callable[[Tensor], Tensor]  # what stands at a site in one row, (…) without batch -> what shall stand there
 RowEdits = Mapping[str, RowEdit]  # all that is changed in one row, by site
@@ -29,14 +34,28 @@ def edited_logits(
 ) -> Tensor:
     """Logits at a position (N,V) for N passes over the trace's prompt, each with edits of its own.
 
-    tokens: only their logits are kept, (N,K). done: told after each batch how many passes are made.
+    tokens: only their logits are kept, (N,K). done: see `edited_passes`.
     """
 
-    def read(some: Sequence[RowEdits]) -> Tensor:
-        logits = model.transformer.unembed(_hidden(model, trace, some)[:, position])  # (B,T,C) -> (B,V)
+    def read(hidden: Tensor) -> Tensor:
+        logits = model.transformer.unembed(hidden[:, position])  # (B,T,C) -> (B,V)
         return logits if tokens is None else logits[:, list(tokens)]
 
-    return _in_batches(read, trace, edits, done)
+    return edited_passes(model, trace, edits, read, done)
+
+
+def edited_passes(
+    model: Model,
+    trace: Trace,
+    edits: Sequence[RowEdits],
+    read: Callable[[Tensor], Tensor],
+    done: Callable[[int], None],
+) -> Tensor:
+    """What `read` makes of the final hidden states of N such passes: (B,T,C) -> (B,…), all together (N,…).
+
+    done: told how many passes are made, at every site, so that what it raises ends the work soon.
+    """
+    return _in_batches(lambda some, first: read(_hidden(model, trace, some, first)), trace, edits, done)
 
 
 def edited_values(
@@ -44,9 +63,9 @@ def edited_values(
 ) -> Tensor:
     """What stands at a site, (N,…), in N such passes."""
 
-    def read(some: Sequence[RowEdits]) -> Tensor:
+    def read(some: Sequence[RowEdits], first: int) -> Tensor:
         with capture(site) as found:
-            _hidden(model, trace, some)
+            _hidden(model, trace, some, min(first, _block_of(trace, site)))
         return found[site]
 
     return _in_batches(read, trace, edits, done)
@@ -65,21 +84,45 @@ def refuse_without_prediction(model: Model) -> None:
         raise VizError(f"{model.name} predicts no token, so nothing can be compared. Choose a model such as tiny-gpt.")
 
 
+def rows_at_once(trace: Trace) -> int:
+    """How many passes over its prompt a batch has."""
+    facts, length = trace.config, max(len(trace.read), len(trace.source or ()))
+    of_token = 2 * facts.n_heads * length + 8 * facts.d_model + 3 * facts.d_ff
+    return max(1, min(MOST_ROWS, BATCH_BYTES // (4 * (length * of_token + 2 * facts.vocab_size))))
+
+
 def _in_batches(
-    read: Callable[[Sequence[RowEdits]], Tensor], trace: Trace, edits: Sequence, done: Callable[[int], None]
+    read: Callable[[Sequence[RowEdits], int], Tensor],
+    trace: Trace,
+    edits: Sequence[RowEdits],
+    done: Callable[[int], None],
 ) -> Tensor:
-    rows, size = [], _rows_at_once(trace)
-    for start in range(0, len(edits), size):
-        with _alone():
-            rows.append(read(edits[start : start + size]))
-        done(min(start + size, len(edits)))
-    return torch.cat(rows)
+    """read: is given the edits of a batch and the place of the first block that they change."""
+    firsts = [min((_block_of(trace, site) for site in of_row), default=0) for of_row in edits]
+    found: list[Tensor] = []
+    order: list[int] = []
+
+    def told(_: str) -> None:
+        done(len(order))
+
+    for rows in _batches(firsts, rows_at_once(trace)):
+        with _alone(), follow(told):
+            found.append(read([edits[row] for row in rows], firsts[rows[0]]))
+        order += rows
+        done(len(order))
+    return torch.cat(found)[torch.tensor(order).argsort()]
 
 
-def _rows_at_once(trace: Trace) -> int:
-    facts, length, keys = trace.config, trace.length, trace.key_length
-    a_row = 4 * (facts.n_heads * length * keys + 8 * length * facts.d_model + 2 * facts.vocab_size)
-    return max(1, min(MOST_ROWS, BATCH_BYTES // a_row))
+def _batches(firsts: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Rows that are first changed in the same block together, at most `size`; few of them with those of the next."""
+    rows: list[int] = []
+    for row in sorted(range(len(firsts)), key=firsts.__getitem__):
+        is_other = rows and firsts[row] != firsts[rows[-1]]
+        if len(rows) == size or (is_other and len(rows) >= FEWEST_ROWS):
+            yield rows
+            rows = []
+        rows.append(row)
+    yield rows
 
 
 @contextmanager
@@ -89,14 +132,39 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _hidden(model: Model, trace: Trace, edits: Sequence[RowEdits]) -> Tensor:
-    """The final hidden state of one batch, in which each row has edits of its own: (B,T,C)."""
+def _block_of(trace: Trace, site: str) -> int:
+    """The place of a site's block among all, those of an encoder first; 0 of what stands in none."""
+    return next((place for place, name in enumerate(trace.config.block_names) if site.startswith(f"{name}.")), 0)
+
+
+def _hidden(model: Model, trace: Trace, edits: Sequence[RowEdits], first: int = 0) -> Tensor:
+    """The final hidden state of one batch, in which each row has edits of its own, in no block before `first`:
+    (B,T,C)."""
     count = len(edits)
     ids = torch.tensor([trace.read.ids]).expand(count, -1)
     given = {} if trace.source is None else {"source": torch.tensor([trace.source.ids]).expand(count, -1)}
     given["mask"] = _chosen_masks(trace)
-    with edit(_by_site(edits)):
+    skipped, known = _known(trace, first) if model.transformer.skips_blocks else ((), {})
+    with skipping(skipped), edit(known), edit(_by_site(edits)):
         return model.transformer.hidden(ids, **given)
+
+
+def _known(trace: Trace, first: int) -> tuple[list[str], dict[str, Edit]]:
+    """The blocks before this one which can be skipped, and what of the trace stands in their place."""
+    facts, names = trace.config, trace.config.block_names
+    stack = next(part for part in facts.stacks or ("self",) if names[first].startswith(facts.block_name(part, "")))
+    begin = names.index(facts.block_name(stack, 0))
+    known = {}
+    if begin:  # the encoder is known as a whole
+        known["encoder.final_norm"] = _instead(trace["encoder.final_norm"])
+    if first > begin:
+        known[f"{names[first]}.resid_pre"] = _instead(trace[f"{names[first]}.resid_pre"])
+    return [*names[1:begin], *names[begin + 1 : first]], known
+
+
+def _instead(stream: Tensor) -> Edit:
+    """The stream of the trace (T,C) in all rows of a batch."""
+    return lambda batch: stream.expand_as(batch).clone()
 
 
 def _chosen_masks(trace: Trace) -> Masks:
@@ -107,13 +175,13 @@ def _chosen_masks(trace: Trace) -> Masks:
     return chosen if trace.source is not None else chosen.get(trace.config.self_part)
 
 
-def _by_site(edits: Sequence[RowEdits]) -> Mapping[str, Callable[[Tensor], Tensor]]:
+def _by_site(edits: Sequence[RowEdits]) -> dict[str, Edit]:
     rows: dict[str, list[tuple[int, RowEdit]]] = {}
     for row, changes in enumerate(edits):
         for site, change in changes.items():
             rows.setdefault(site, []).append((row, change))
 
-    def changed(of_site: list[tuple[int, RowEdit]]) -> Callable[[Tensor], Tensor]:
+    def changed(of_site: list[tuple[int, RowEdit]]) -> Edit:
         def of_batch(tensor: Tensor) -> Tensor:
             for row, change in of_site:
                 tensor[row] = change(tensor[row])

@@ -30,7 +30,8 @@ class Host(Protocol):
     its encoder, and what makes keys and values of cross-attention. head_modules: names of those whose matrices make
     logits of the final hidden state; none where there are no logits. angles_switch_at: the length up to which its
     rotation has other angles than beyond it, so that keys of a shorter text are of no use to a longer one; None where
-    angles do not depend on the length.
+    angles do not depend on the length. skips_blocks: whether a pass may skip blocks (see `skipping`) that are not the
+    first of a stack, where the stream behind them is put in place: the rest of the pass needs nothing else of them.
     """
 
     config: ModelFacts
@@ -39,6 +40,7 @@ class Host(Protocol):
     source_modules: frozenset[str]
     head_modules: frozenset[str]
     angles_switch_at: int | None
+    skips_blocks: bool
 
     def __call__(self, ids: Tensor, *, logits: str = "last", padding: Tensor | None = None, **choices) -> Tensor:
         """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V)."""

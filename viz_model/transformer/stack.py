@@ -11,6 +11,7 @@ from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.hooks import site
 from viz_model.transformer.host import refuse_cache
 from viz_model.transformer.positions import rotary_angles, sinusoidal_table
+from viz_model.transformer.skipping import is_skipped
 
 
 class Stack(nn.Module):
@@ -65,7 +66,8 @@ class Stack(nn.Module):
             positions = masks.positions_of(~padding)
         x, angles = self._embed(rows, positions), self._angles(positions)
         for layer, block in enumerate(self.blocks[:n_blocks]):
-            x = block(x, mask, angles, None if cache is None else cache.layer(layer), memory, memory_mask)
+            if not is_skipped(block.name):
+                x = block(x, mask, angles, None if cache is None else cache.layer(layer), memory, memory_mask)
         if cache is not None:
             cache.length += length
         return self.final_norm(x)

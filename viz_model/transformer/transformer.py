@@ -27,6 +27,7 @@ class SkeletonHost(ToLogits):
 
     source_modules: frozenset[str] = frozenset()
     angles_switch_at = None
+    skips_blocks = True
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """(…,C) -> logits (…,V). Raises VizError for what is no such tensor."""
