@@ -16,7 +16,8 @@ from viz_model.misconceptions.concept import (
 from viz_ui.components.panels import Matrix
 from viz_ui.frame.address import linked
 from viz_ui.frame.examples import EXAMPLES
-from viz_ui.frame.view import View, choose_head, traced
+from viz_ui.frame.passes import is_small
+from viz_ui.frame.view import View, begin_with_head, choose_head, traced
 from viz_ui.look.text import labels, number
 from viz_ui.parts.open_matrix import pass_words
 
@@ -42,6 +43,8 @@ def draw(view: View) -> None:
         if text and text[:LONGEST] not in texts.values():
             texts[str(n + 2)] = text[:LONGEST]
     traces = {name: traced_part(view, text) for name, text in texts.items()}
+    if is_small(view.model):
+        begin_with_head(lambda: most_changing_head(list(traces.values())))
     scores = {name: pattern_scores(trace, view.layer, view.head) for name, trace in traces.items()}
     patterns = {name: strongest_pattern(each) for name, each in scores.items()}
     st.markdown(answer(view, scores, patterns))

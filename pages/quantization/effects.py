@@ -13,7 +13,7 @@ from viz_model.training.loss import Loss, loss
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import linked
-from viz_ui.frame.view import View, choose_head, choose_picked_cell
+from viz_ui.frame.view import View, begin_with_head, choose_head, choose_picked_cell
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.text import counted, labels, number, plain
 from viz_ui.look.thumbnails import of_all_layers, pooling_words, thumbnails
@@ -26,6 +26,7 @@ BEFORE, AFTER, DIFFERENCE = "before", "after", "difference"
 def draw_effects(view: View, quantized: Quantized) -> None:
     """The section: every head, the chosen one large, the next token, the loss."""
     trace, _ = quantized_trace(view, quantized)
+    begin_with_head(lambda: most_changed(_pictures_of(view, trace, quantized)[0]))
     with st.container(horizontal=True, gap="medium"):
         heads_place, head_place = st.container(width=340), st.container(key="head_side")
     with head_place:  # first, so that it is on screen while the rest is under way
@@ -47,7 +48,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         required=True,
         key="grid_of",
     )
-    changes, pictures = _pictures(view.trace, trace, *view.pass_key, view.trace.part, quantized.choice)
+    changes, pictures = _pictures_of(view, trace, quantized)
     small, seen = pictures[what]
     head_grid(
         small,
@@ -60,7 +61,7 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         on_pick=choose_head,
     )
     largest = changes.max()
-    layer, head = np.unravel_index(changes.argmax(), changes.shape)
+    layer, head = most_changed(changes)
     scale = f"±{number(largest or 1, 2)}" if what == DIFFERENCE else "0 to 1"
     pooled = pooling_words((view.trace.length, view.trace.key_length), small.shape[-2:])
     st.caption(f"All thumbnails share one scale, {scale}. {pooled}")
@@ -69,7 +70,17 @@ def draw_grid(view: View, trace: vm.Trace, quantized: Quantized) -> None:
         return
     st.caption(f"The attention weights change most in layer {layer}, head {head}.")
     if (layer, head) != (view.layer, view.head):
-        st.button("Show this head", key="most_changed", on_click=choose_head, args=(int(layer), int(head)))
+        st.button("Show this head", key="most_changed", on_click=choose_head, args=(layer, head))
+
+
+def most_changed(changes: np.ndarray) -> tuple[int, int]:
+    """The head of the largest change (L,H)."""
+    layer, head = np.unravel_index(changes.argmax(), changes.shape)
+    return int(layer), int(head)
+
+
+def _pictures_of(view: View, trace: vm.Trace, quantized: Quantized):
+    return _pictures(view.trace, trace, *view.pass_key, view.trace.part, quantized.choice)
 
 
 # Keyed on plain values, like the traces themselves.

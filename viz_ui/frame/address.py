@@ -49,9 +49,10 @@ class Visit:
     page: the one that is looked at. declared: its parameters, and under "" those of the frame. place: which of the two
     is drawn now. drawn: those that this run has declared so far. arrived: the address that the reader came with, by a
     link, Back or Forward; None once they went to another page. taken: the parameters that have their value of it.
-    is_whole: whether the page has been drawn to its end since. held: values of parameters that have no widget. cut:
-    texts that were longer than their box, what is left of them and how long they were. shown: the address as the
-    browser has it. is_corrected: whether `end_run` was in this run.
+    is_whole: whether the page has been drawn to its end since. held: values of parameters that have no widget. picked:
+    those of them that the reader chose, here or by the address that they came with. cut: texts that were longer than
+    their box, what is left of them and how long they were. shown: the address as the browser has it. is_corrected:
+    whether `end_run` was in this run.
     """
 
     page: str = ""
@@ -62,6 +63,7 @@ class Visit:
     taken: set[str] = field(default_factory=set)
     is_whole: bool = False
     held: dict[str, Any] = field(default_factory=dict)
+    picked: set[str] = field(default_factory=set)
     cut: dict[str, tuple[str, int]] = field(default_factory=dict)
     shown: dict[str, str | list[str]] = field(default_factory=dict)
     is_corrected: bool = False
@@ -133,6 +135,8 @@ def _say_cut(place, key: str, came: str | None, value: str | None) -> None:
 def held(name: str, form: Form, default: Any = None) -> Any:
     """The value of a parameter without a widget; `choose` changes it."""
     held = visit().held
+    if _waits(name) and name in visit().arrived:
+        visit().picked.add(name)
     held[name] = _taken(UrlParameter(name, form, default), held.get(name, default))
     return held[name]
 
@@ -152,6 +156,7 @@ def half_of_pair(place, label: str, pair: str, half: int, highest: int, *, key: 
             halves = list(visit().held[pair])
             halves[half] = min(max(st.session_state[key] or 0, 0), highest)
             hold(**{pair: tuple(halves)})
+            visit().picked.add(pair)
 
     place.number_input(f"{label} (0–{highest:,})", step=1, key=key, on_change=take, **look)
 
@@ -159,6 +164,11 @@ def half_of_pair(place, label: str, pair: str, half: int, highest: int, *, key: 
 def hold(**values) -> None:
     """What parameters without a widget came to, other than by a choice: brought into range, or worked out."""
     visit().held.update(values)
+
+
+def is_picked(name: str) -> bool:
+    """Whether a parameter without a widget has what the reader chose, and not what was worked out for them."""
+    return name in visit().picked
 
 
 def declaration(widget: str, given: dict) -> tuple[Form, Any]:
@@ -311,6 +321,7 @@ def choose(**choices) -> None:
     if unknown := choices.keys() - {name for names in visit().declared.values() for name in names}:
         raise ValueError(f"No parameter is declared as {', '.join(sorted(unknown))}.")
     held.update({name: value for name, value in choices.items() if name in held})
+    visit().picked.update(choices.keys() & held)
     state.chosen = ({} if is_heard() else state.chosen) | {n: v for n, v in choices.items() if n not in held}
     state.told = state.get("told", 0) + 1
 

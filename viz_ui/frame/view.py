@@ -1,5 +1,6 @@
 """The view: what every page looks at, made from the reader's choice."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -8,7 +9,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.heads.measures import telling_cell
-from viz_ui.frame.address import choose_pair, chosen_value, held, hold
+from viz_ui.frame.address import choose_pair, chosen_value, held, hold, is_picked
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.passes import Prompt, kept_pass
@@ -140,6 +141,16 @@ def first_head(model: vm.Model) -> tuple[int, int]:
     table = np.array(tables.get("previous_text") or next(iter(tables.values()), [[0.0]]))
     layer, head = np.unravel_index(table.argmax(), table.shape)
     return int(layer), int(head)
+
+
+def begin_with_head(find: Callable[[], tuple[int, int] | None]) -> None:
+    """Where the reader has chosen no head: begin this run again with one that makes the page's point, if any does."""
+    if is_picked("head"):
+        return
+    view, found = current_view(), find()
+    if found is not None and found != (view.layer, view.head):
+        hold(head=found, cell=telling_cell(view.trace, *found))
+        st.rerun()
 
 
 def choose_head(layer: int | None = None, head: int | None = None) -> None:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import viz_model as vm
 from pages.misconceptions.whole import WHOLE, answer
-from tests.support.app import MAIN, opened, switch_page
+from tests.support.app import MAIN, address_of, opened, switch_page
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import attentions
 from viz_model.training.loss import Loss
@@ -158,6 +158,16 @@ def test_a_head_that_looks_like_one_concept_is_answered_by_another_head():
     weights = [vm.load("tiny-gpt").trace(text).weights(layer, head) for text in texts]
     shares = [(each.diagonal(-1).mean(), each[:, 0].mean(), each.diagonal().mean()) for each in weights]
     assert max(max(column) - min(column) for column in zip(*shares, strict=True)) > 0.2
+
+
+def test_concept_opens_on_a_head_that_shows_its_point_unless_the_reader_chose_one():
+    test = page("Concept")
+    assert "It depends on the text" in said(test)
+    assert [button for button in test.button if button.key == "other_head"] == []
+    moved = [test.number_input(key=name).value for name in ("layer", "head")]
+    assert address_of(test)["head"] == ".".join(map(str, moved))
+    chosen = page("Concept", head="0.0")
+    assert "the head always does the same" in said(chosen)
 
 
 @pytest.mark.parametrize(

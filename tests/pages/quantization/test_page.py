@@ -190,6 +190,17 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     assert float(metric.value.split(" → ")[0]) == pytest.approx(held_out_loss(), abs=1e-3)  # four digits are shown
 
 
+def test_effects_open_on_the_head_that_changes_most_unless_the_reader_chose_one():
+    section = {"model": "tiny-gpt", "prompt": PROMPT, "quantization": "What they do"}
+    test = opened("quantization", **section)
+    assert "most_changed" not in [button.key for button in test.button], "the chosen head is the one that changes most"
+    shown = np.abs(matrices(test)["difference"][0]).max()
+    other = opened("quantization", **section, head="1.0")
+    assert tuple(other.number_input(key=name).value for name in ("layer", "head")) == (1, 0)
+    other.button(key="most_changed").click().run()
+    assert np.abs(matrices(other)["difference"][0]).max() == shown > 0
+
+
 def held_out_loss():
     """The same four stretches of the held-out text by `transformers`."""
     tokenizer = vm.load("tiny-gpt").tokenizer
