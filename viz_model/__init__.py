@@ -17,6 +17,7 @@ from viz_model.errors import (
     VizError,
 )
 from viz_model.intervention.ablation import ablate
+from viz_model.intervention.edits import AddVector, ScaleHead, SetValues, SetWeight, SwitchOff
 from viz_model.intervention.patching import patch
 from viz_model.intervention.paths import patch_paths
 from viz_model.model import Model
@@ -28,6 +29,7 @@ from viz_model.transformer.cache import KVCache
 from viz_model.transformer.hooks import capture, edit, site
 
 __all__ = [
+    "AddVector",
     "CheckpointError",
     "ConfigError",
     "EditError",
@@ -36,8 +38,12 @@ __all__ = [
     "MaskError",
     "Model",
     "PromptError",
+    "ScaleHead",
+    "SetValues",
+    "SetWeight",
     "SiteError",
     "Step",
+    "SwitchOff",
     "Trace",
     "TrainingError",
     "Transformer",

@@ -12,7 +12,7 @@ from torch import nn
 
 from viz_model.errors import VizError
 from viz_model.model.generation import generate
-from viz_model.transformer import linear_maps
+from viz_model.transformer import changes, linear_maps
 from viz_model.transformer.host import ToLogits
 
 SPECIAL = ("__call__", "__getitem__", "__contains__")
@@ -75,9 +75,10 @@ def uses(roots: Mapping[str, object], good: Callable[[Parameter], Any], within: 
 
 
 def _members(thing: object) -> Iterator[tuple[str, object]]:
-    """The public attributes that this project wrote; not of the parts that a network is put together of."""
+    """The public attributes that this project wrote; not of the parts that a network is put together of, nor of
+    what happens inside its passes."""
     is_part = isinstance(thing, nn.Module) and not isinstance(thing, ToLogits)
-    if is_part or type(thing).__module__ == linear_maps.__name__:
+    if is_part or type(thing).__module__ in (linear_maps.__name__, changes.__name__):
         return
     for member in (*dir(type(thing)), *vars(thing)):
         owner = next((kind for kind in type(thing).__mro__ if member in vars(kind)), type(thing))

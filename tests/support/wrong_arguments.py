@@ -84,6 +84,8 @@ FITTING = {
     "corrupted": [[1, 2, 4]], "heads": ["all", [(0, 1)]], "ends": [frozenset()], "than": [None, "mean", "row"],
     "answer": [(1, 2)], "receiver": [(1, 0)], "layers": ["all", [0]], "into": ["query", "value"],
     "queries": [[0, 2]], "tokens": [[5, 1]],
+    "minus": ["b"], "trace": [MODEL.trace([1, 2, 3])],
+    "edits": [(), [vm.SwitchOff(0, 1)], [vm.AddVector(0, "1 2", "3")]],
 }  # fmt: skip
 FITTING_TENSORS = {
     "ids": [torch.tensor([[1, 2, 3]])], "source": [torch.tensor([[1, 2, 3]])], "tensor": [torch.ones(2)],

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from viz_model.transformer.attention import Equation
+from viz_model.transformer.changes import changed
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
 from viz_model.transformer.linear_maps import BlockMaps, Maps, carried, constant_last
 
-TOKENS, POSITIONS, SEGMENTS, EMBEDDING, HEAD, ATTENTION, FEED_FORWARD, BLOCK, BIASES = (
+TOKENS, POSITIONS, SEGMENTS, EMBEDDING, HEAD, ATTENTION, FEED_FORWARD, BLOCK, VECTOR, BIASES = (
     "token embedding",
     "position embedding",
     "segment embedding",
@@ -27,6 +28,7 @@ TOKENS, POSITIONS, SEGMENTS, EMBEDDING, HEAD, ATTENTION, FEED_FORWARD, BLOCK, BI
     "attention",
     "feed-forward",
     "block",
+    "added vector",
     "biases",
 )
 
@@ -143,12 +145,14 @@ class Walk:
         maps = self._maps(layer)
         for part, of in [(self.stack_part, maps.attn)] + ([("cross", maps.cross)] if maps.cross else []):
             if of.output is None and (maps.is_parallel or self._after_attention(layer, part) is None):
-                self._add(BLOCK, layer, self._held(layer, "resid_post") - self.stream)  # more is not known of it
-                return
+                self._add(BLOCK, layer, self._behind(layer) - self.stream)  # more is not known of it
+                break
             self.through_attention(layer, part)
-        if maps.has_feed_forward:
-            self._add(FEED_FORWARD, layer, self._given_by_feed_forward(layer, maps))
-            self.through(maps.after)
+        else:
+            if maps.has_feed_forward:
+                self._add(FEED_FORWARD, layer, self._given_by_feed_forward(layer, maps))
+                self.through(maps.after)
+        self._through_edits(layer)
 
     def through_attention(self, layer: int, part: str) -> None:
         maps = self._maps(layer)
@@ -192,7 +196,26 @@ class Walk:
             before = self.stream if given is None else self._held(layer, "resid_pre") + given
         else:
             before = self._held(layer, "resid_mid")
-        return self._held(layer, "resid_post") - before
+        return self._behind(layer) - before
+
+    def _behind(self, layer: int) -> Tensor:
+        """The stream behind a layer, before an edit adds a vector to it."""
+        added = self._added_by_edits(layer)
+        stream = self._held(layer, "resid_post")
+        return stream if added is None else stream - added
+
+    def _through_edits(self, layer: int) -> None:
+        added = self._added_by_edits(layer)
+        if added is not None:
+            self._add(VECTOR, layer, added)
+
+    def _added_by_edits(self, layer: int) -> Tensor | None:
+        """What edits of the pass add to the stream behind a layer; None where there is no such edit."""
+        site = f"{self.run.config.block_name(self.stack_part, layer)}.resid_post"
+        if all(change.site != site for change in self.run.host.changes):
+            return None
+        nothing = torch.zeros_like(self.run.tensors[site])  # (T,C)
+        return changed(self.run.host.changes, site, nothing)[self.positions].double()
 
     def _embeddings(self) -> dict[str, Tensor]:
         """Rows of tokens, positions and segments, where the stream begins with their sum, else what it begins with."""

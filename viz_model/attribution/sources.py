@@ -76,6 +76,14 @@ def logit_sources(run: Pass, token: int, position: int, than: int | str | None) 
 def _by_key(run: Pass, layer: int, position: int, of_mixed: Tensor) -> Tensor:
     """A[q,s] times the reading of V[s], of each head: (H,S). of_mixed (H·D,): a reading of the mixed values."""
     weights = run.weights_of(layer, [position])[:, 0].double()  # (H,S)
+    site = f"{run.config.attention_name(run.part, layer)}.mixed"
+    for change in (change for change in run.host.changes if change.site == site):
+        if change.factor is None:
+            raise VizError(
+                f"An edit puts other values in the place of what head {change.head} of layer {layer} mixes, so what it "
+                "adds comes from no token of this text. Switch that edit off."
+            )
+        weights[change.head] *= change.factor
     values = run.v(layer).double()  # (G,S,D)
     readings = of_mixed.unflatten(0, (len(values), -1, values.shape[-1]))  # (G,H/G,D)
     return weights * (readings @ values.transpose(-1, -2)).flatten(0, 1)

@@ -19,6 +19,7 @@ from viz_model.hub.recording import has_bias
 from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.cache import KVCache
+from viz_model.transformer.changes import under_changes
 from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.hooks import site
 from viz_model.transformer.host import Masks, ToLogits, refuse_cache, refuse_no_vectors, refuse_source, refuse_strange
@@ -124,6 +125,7 @@ class HubTransformer(ToLogits):
 
     __call__ = ToLogits.forward
 
+    @under_changes
     def hidden(
         self,
         ids: Tensor,

@@ -17,6 +17,7 @@ from viz_model.model.prompts import Prompt, PromptReader, Tokens
 from viz_model.model.sampling import Sampled, Sampling
 from viz_model.transformer.attention import attention_weights, raw_scores
 from viz_model.transformer.cache import CacheView, KVCache
+from viz_model.transformer.changes import changed
 from viz_model.transformer.hooks import capture
 from viz_model.transformer.host import Host
 
@@ -137,13 +138,15 @@ class Step:
         whole = (1, self.model.config.n_heads, *scores.shape)
         mask = self.found[f"{attention}.mask"].expand(whole)[0, head]
         bias, sinks = (self.found.get(f"{attention}.{name}") for name in ("bias", "sinks"))
-        return attention_weights(
+        weights = attention_weights(
             scores,
             mask,
             None if bias is None else bias.expand(whole)[0, head],
             softcap=self.model.transformer.equation(attention).softcap,
             sinks=None if sinks is None else sinks[head],
         )
+        changes, start = self.model.transformer.changes, self.read - self.queries
+        return changed(changes, f"{attention}.weights", weights, head, start)
 
     def _attention(self, layer: int, part: str | None) -> str:
         config = self.model.config
@@ -212,6 +215,8 @@ def generate(
         raise VizError("These steps belong to another prompt, so they cannot be continued. Start again.")
     if kept and cache and kept[-1].cache is None:
         raise VizError("These steps were made without a cache, so they cannot be continued. Start again.")
+    if model.edits:
+        model = model.settled(source, ids) if model.has_source else model.settled(ids)
     read, source = Tokens(tuple(ids), tuple(pieces)), Tokens(tuple(source), tuple(source_pieces))
     return _steps(model, read, source, max_new_tokens, sampling, cache, compare, dict(forced or {}), kept)
 
@@ -258,7 +263,7 @@ def _step(
         start = time.perf_counter()
         logits = model.transformer(torch.tensor([new]), cache=cache, **given)[0]  # (V,)
         seconds = time.perf_counter() - start
-    refuse_overflow(model.name, {**found, "logits": logits})
+    refuse_overflow(model.name, {**found, "logits": logits}, bool(model.edits))
     seconds_uncached = largest_difference = None
     if compare:
         with torch.inference_mode():

@@ -1,6 +1,8 @@
 """Model: the one face that the pages know: name, facts, tokenizer, trace, generate."""
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -8,12 +10,15 @@ from torch import Tensor
 from viz_model.arguments import dense, real_number, said
 from viz_model.errors import MaskError
 from viz_model.memory_limits import STORED_WEIGHTS_BYTES
+from viz_model.model.edits import Edit, edits_of
 from viz_model.model.generation import Step, generate
 from viz_model.model.overflow import refuse_overflow
 from viz_model.model.prompts import Prompt, PromptReader, Tokens
 from viz_model.model.trace import Trace
 from viz_model.transformer import masks
+from viz_model.transformer.changes import Change, settled, with_changes
 from viz_model.transformer.hooks import capture, unwatched
+from viz_model.transformer.host import Host
 
 ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask")
 HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights", "*.mixed")
@@ -31,7 +36,47 @@ class Model(PromptReader):
 
     def __repr__(self) -> str:
         heads = f"{self.config.n_layers} layers × {self.config.n_heads} heads"
-        return f"<{type(self).__name__} {self.name}: {self.config.layout}, {heads}>"
+        edits = ", edited" if self.edits else ""
+        return f"<{type(self).__name__} {self.name}: {self.config.layout}, {heads}{edits}>"
+
+    def edited(self, edits: Sequence[Edit]) -> Self:
+        """The same model, in each of whose passes these edits are made: traces, generations, ablations, and all else.
+
+        edits: `vm.SwitchOff`, `vm.ScaleHead`, `vm.SetWeight`, `vm.SetValues` and `vm.AddVector`, after those that the
+        model already has. At one hook site the first comes first. They come before what `vm.edit` does there, and
+        `vm.capture` holds what they made. What they need of other prompts is worked out now, without any edit. A pass
+        over a text that has not the token that an edit is of is not changed by it; `trace` and `generate` refuse such.
+
+        Raises EditError for what does not fit the model, and PromptError for a prompt that it cannot read.
+        """
+        edits = edits_of(edits)
+        plain = self._with((), ())
+        more = [change for edit in edits for change in edit.changes(plain)]
+        return self._with((*self.edits, *edits), [*self.transformer.changes, *more])
+
+    def settled(self, prompt: Prompt, target: Prompt | None = None) -> Self:
+        """The same model for texts that begin with this prompt: a mean over the prompt is from now on that of this one.
+
+        target: of an encoder-decoder, what its decoder begins with; None is its start token alone.
+        Raises PromptError as `trace`, and EditError for what cannot be changed while the model writes.
+        """
+        for edit in self.edits:
+            edit.refuse_writing()
+        ids, given = self.encode(prompt), {}
+        if self.has_source:
+            given = {"source": torch.tensor([ids])}
+            ids = [self.start_token] if target is None else self.encode_target(target)
+
+        def run(host: Host) -> None:
+            with torch.inference_mode(), unwatched():
+                host.hidden(torch.tensor([ids]), **given)
+
+        return self._with(self.edits, settled(self.transformer, run))
+
+    def _with(self, edits: Sequence[Edit], changes: Sequence[Change]) -> Self:
+        model = copy.copy(self)
+        model.edits, model.transformer = tuple(edits), with_changes(self.transformer, changes)
+        return model
 
     def written(self, prompt: Prompt) -> list[int]:
         """What an encoder-decoder reads when it writes by itself, greedily: the start token and all that follow.
@@ -43,7 +88,7 @@ class Model(PromptReader):
         most = min(MOST_WRITTEN, longest - 1, self.config.context_length - 1)
         with unwatched():
             ids = [self.start_token]
-            for step in generate(self, prompt, most, temperature=0.0):
+            for step in self.generate(prompt, max_new_tokens=most, temperature=0.0):
                 ids = [*step.ids[:-1]] if step.is_end else [*step.ids]
         return ids
 
@@ -53,6 +98,7 @@ class Model(PromptReader):
         mask: Mask | Mapping[str, Mask] = None,
         target: Prompt | None = None,
         *,
+        edits: Sequence[Edit] = (),
         stored_weights_bytes: int = STORED_WEIGHTS_BYTES,
     ) -> Trace:
         """Run the prompt (text or ids) once and hold what attention made of it.
@@ -61,12 +107,15 @@ class Model(PromptReader):
         attend. Of an encoder-decoder that is the decoder's on itself; a mapping gives one for each of its parts.
         target: of an encoder-decoder, whose prompt is the source, what the decoder reads (`encode_target`); None is
         what the model itself writes under its own masks (`written`).
+        edits: what is changed in the pass, see `edited`.
         Scores and weights of all heads are kept as computed while the weights take at most
         `stored_weights_bytes`, else derived when asked for.
 
         Raises PromptError and MaskError with sentences fit for the screen, and CheckpointError where the numbers
-        of the pass overflow.
+        of the pass overflow; EditError where that comes of an edit, and for one that fits neither model nor prompt.
         """
+        if edits_of(edits):
+            return self.edited(edits).trace(prompt, mask, target, stored_weights_bytes=stored_weights_bytes)
         ids, source, pieces = self.encode(prompt), None, self.pieces(prompt)
         if self.has_source:
             ids, source = self.written(ids) if target is None else self.encode_target(target), ids
@@ -81,8 +130,8 @@ class Model(PromptReader):
         with torch.inference_mode(), capture(*required, optional=optional) as found:
             allowed, mask_names = self._masks(mask, self._lengths(ids, source))
             self.transformer(torch.tensor([ids]), mask=allowed, **given)
-            refuse_overflow(self.name, found)
-        return Trace(
+            refuse_overflow(self.name, found, bool(self.edits))
+        trace = Trace(
             config=self.config,
             part=self.config.self_part,
             read=Tokens(tuple(ids), tuple(pieces)),
@@ -90,11 +139,19 @@ class Model(PromptReader):
             mask_names=mask_names,
             tensors={name: _without_batch(name, tensor) for name, tensor in found.items()},
             host=self.transformer,
+            edits=self.edits,
         )
+        for edit in self.edits:
+            edit.refuse_pass(trace)
+        return trace
 
-    def generate(self, prompt: Prompt, **choices) -> Iterator[Step]:
-        """Continue the prompt token by token; see `generation.generate` for the choices."""
-        return generate(self, prompt, **choices)
+    def generate(self, prompt: Prompt, *, edits: Sequence[Edit] = (), **choices) -> Iterator[Step]:
+        """Continue the prompt token by token; see `generation.generate` for the choices.
+
+        edits: what is changed in each pass, see `edited`. An edit of a token that is not written yet waits for it; a
+        mean over the prompt stays that of the prompt.
+        """
+        return generate(self.edited(edits), prompt, **choices)
 
     def _lengths(self, ids: list[int], source: list[int] | None) -> dict[str, tuple[int, int]]:
         """T and S of each part."""

@@ -42,7 +42,12 @@ def empty_prompt(what: str = "The prompt") -> PromptError:
 
 
 class PromptReader:
-    """A Transformer with its tokenizer. Shared by all threads: nothing in it changes after loading."""
+    """A Transformer with its tokenizer. Shared by all threads: nothing in it changes after loading.
+
+    edits: what was changed in its passes, see `Model.edited`.
+    """
+
+    edits: tuple = ()
 
     def __init__(
         self,

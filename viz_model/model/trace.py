@@ -14,8 +14,10 @@ from viz_model.attribution.logits import MEAN, LogitTerms, logit_terms
 from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
 from viz_model.attribution.sources import LogitSources, logit_sources
 from viz_model.errors import VizError
+from viz_model.model.edits import Edit
 from viz_model.model.prompts import Tokens
 from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
+from viz_model.transformer.changes import changed, changed_heads
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
 
@@ -36,7 +38,8 @@ class Trace:
     refuse to be written to.
 
     read: what the stack that makes the logits reads; source: what the encoder reads, None where there is none.
-    mask_names: which mask was used in each part. host: what ran.
+    mask_names: which mask was used in each part. host: what ran. edits: what was changed in the pass, see
+    `Model.edited`; all tensors are those of the changed pass.
     """
 
     config: ModelFacts
@@ -46,6 +49,7 @@ class Trace:
     mask_names: Mapping[str, str]
     tensors: dict[str, Tensor]
     host: Host
+    edits: tuple[Edit, ...] = ()
 
     def __repr__(self) -> str:
         """A line. A dataclass would print all tensors: thousands of lines, where a reader asked for a look."""
@@ -162,9 +166,7 @@ class Trace:
         """A·V of each head: (H,T,D)."""
         if self.stored:
             return self._attention(layer, "mixed")
-        values = self.v(layer)
-        groups = [self.config.kv_head(head) for head in range(self.config.n_heads)]
-        return torch.cat([mix(self.weights(layer, head)[None], values[g][None]) for head, g in enumerate(groups)])
+        return torch.stack([self._mixed_of_head(layer, head) for head in range(self.config.n_heads)])
 
     def mask(self, layer: int) -> Tensor:
         """Booleans (T,S), True where a query may attend."""
@@ -190,11 +192,12 @@ class Trace:
     def weights(self, layer: int, head: int) -> Tensor:
         """softmax(softmax_input + M) of one head: (T,S); rows sum to 1, or are 0 where nothing may be read.
 
-        With a sink they sum to less: the sink takes the rest.
+        With a sink they sum to less: the sink takes the rest. In an edited pass, what the edits made of them.
         """
         if self.stored:
             return self._attention(layer, "weights")[self._head(head)]
-        return attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
+        weights = attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
+        return changed(self.host.changes, f"{self._attention_name(layer)}.weights", weights, head)
 
     @torch.inference_mode()
     def weights_of(self, layer: int, queries: Sequence[int]) -> Tensor:
@@ -210,14 +213,20 @@ class Trace:
         held = {what: self.tensors.get(f"{self._attention_name(layer)}.{what}") for what in ("bias", "sinks")}
         bias = None if held["bias"] is None else held["bias"].expand(1, heads, length, keys)[0, :, rows]
         sinks = None if held["sinks"] is None else held["sinks"][:, None, None]
-        return attention_weights(scores, self.mask(layer)[rows], bias, softcap=equation.softcap, sinks=sinks)
+        weights = attention_weights(scores, self.mask(layer)[rows], bias, softcap=equation.softcap, sinks=sinks)
+        for head in changed_heads(self.host.changes, f"{self._attention_name(layer)}.weights"):
+            weights[head] = self.weights(layer, head)[rows]
+        return weights
 
     @torch.inference_mode()
     def mixed_of(self, layer: int, queries: Sequence[int]) -> Tensor:
         """A·V of these queries in every head of a layer: (H,n,D)."""
         if self.stored:
             return self._attention(layer, "mixed")[:, self._places("query", queries, self.length)]
-        return mix(self.weights_of(layer, queries), self.v(layer))
+        mixed = mix(self.weights_of(layer, queries), self.v(layer))
+        for head in changed_heads(self.host.changes, f"{self._attention_name(layer)}.mixed"):
+            mixed[head] = self._mixed_of_head(layer, head)[self._places("query", queries, self.length)]
+        return mixed
 
     @property
     def heads_at_once(self) -> list[range]:
@@ -345,6 +354,12 @@ class Trace:
         if not 0 < len(listed) <= count:
             raise VizError(f"Give between 1 and {count:,} numbers, one for each {what}.")
         return [self._place(what, value, count) for value in listed]
+
+    def _mixed_of_head(self, layer: int, head: int) -> Tensor:
+        """A·V of one head, (T,D), where it is not stored."""
+        values = self.v(layer)[self.config.kv_head(head)]
+        mixed = mix(self.weights(layer, head)[None], values[None])[0]
+        return changed(self.host.changes, f"{self._attention_name(layer)}.mixed", mixed, head)
 
     def _attention(self, layer: int, what: str) -> Tensor:
         return self[f"{self._attention_name(layer)}.{what}"]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from viz_model.transformer.cache import KVCache
+from viz_model.transformer.changes import under_changes
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.host import Masks, refuse_source, refuse_strange
 from viz_model.transformer.stack import Stack
@@ -31,6 +32,7 @@ class EncoderDecoder(SkeletonHost, nn.Module):
             name for name in names if name.startswith("encoder.") or name.endswith((".cross.key", ".cross.value"))
         )
 
+    @under_changes
     def hidden(
         self,
         ids: Tensor,

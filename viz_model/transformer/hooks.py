@@ -158,6 +158,18 @@ def edit(functions: Mapping[str, Edit]) -> Iterator[None]:
 
 
 @contextmanager
+def own_edits(functions: Mapping[str, Edit]) -> Iterator[None]:
+    """Edits that belong to the model that runs: they come before those of whoever looks on, and may meet no site."""
+    watch = _Watch((), tuple(functions))
+    active = _active.get() or _Active()
+    token = _active.set(replace(active, edits=((watch, functions), *active.edits)))
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+@contextmanager
 def follow(told: Callable[[str], None]) -> Iterator[None]:
     """Tell the name of each site that a pass comes to: how far it is. What `told` raises ends the pass there."""
     active = _active.get() or _Active()

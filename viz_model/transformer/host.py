@@ -12,6 +12,7 @@ from viz_model.memory_limits import refuse_beyond_memory
 from viz_model.transformer import masks
 from viz_model.transformer.attention import Equation, refuse_no_mask
 from viz_model.transformer.cache import KVCache
+from viz_model.transformer.changes import Change
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.hooks import site
@@ -32,6 +33,7 @@ class Host(Protocol):
     rotation has other angles than beyond it, so that keys of a shorter text are of no use to a longer one; None where
     angles do not depend on the length. skips_blocks: whether a pass may skip blocks (see `skipping`) that are not the
     first of a stack, where the stream behind them is put in place: the rest of the pass needs nothing else of them.
+    changes: what happens to tensors in each of its passes, see `Change`.
     """
 
     config: ModelFacts
@@ -41,6 +43,7 @@ class Host(Protocol):
     head_modules: frozenset[str]
     angles_switch_at: int | None
     skips_blocks: bool
+    changes: tuple[Change, ...]
 
     def __call__(self, ids: Tensor, *, logits: str = "last", padding: Tensor | None = None, **choices) -> Tensor:
         """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V)."""
@@ -79,6 +82,8 @@ class Host(Protocol):
 
 class ToLogits:
     """What every host does with its final hidden state; it has `config`, `network`, `hidden` and `unembed`."""
+
+    changes: tuple[Change, ...] = ()
 
     def forward(self, ids: Tensor, *, logits: str = "last", padding: Tensor | None = None, **choices) -> Tensor:
         """Token ids (B,T) -> logits of the last real position (B,V), or of all with logits="all" (B,T,V).

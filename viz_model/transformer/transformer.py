@@ -11,6 +11,7 @@ from viz_model.memory_limits import refuse_beyond_memory
 from viz_model.transformer.attention import Equation
 from viz_model.transformer.block import norm_maps
 from viz_model.transformer.cache import KVCache
+from viz_model.transformer.changes import under_changes
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.host import ToLogits, refuse_no_vectors, refuse_strange
@@ -90,6 +91,7 @@ class Transformer(SkeletonHost, Stack):
         if not config.tied_unembedding:
             self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
 
+    @under_changes
     def hidden(
         self,
         ids: Tensor,
