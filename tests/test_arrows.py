@@ -22,7 +22,7 @@ STEPS = {  # from the ground up
         {"attribution"},
         {"model"},
         {"flash", "heads", "hub", "masking", "shapes"},
-        {"fetching", "intervention", "layouts", "positions", "quantization"},
+        {"circuit", "fetching", "intervention", "layouts", "positions", "quantization"},
         {"checkpoints"},
         {"training"},
         {"misconceptions"},

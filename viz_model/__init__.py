@@ -5,6 +5,7 @@ D = C/H head width, L layers, V vocabulary, F feed-forward width.
 """
 
 from viz_model.checkpoints import catalogue, load
+from viz_model.circuit.circuits import circuits
 from viz_model.errors import (
     CheckpointError,
     ConfigError,
@@ -53,6 +54,7 @@ __all__ = [
     "attend",
     "capture",
     "catalogue",
+    "circuits",
     "edit",
     "load",
     "patch",

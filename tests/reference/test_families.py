@@ -360,10 +360,6 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
     logit, cap = found.logit, found.softcap
     assert whole.logits[token] == pytest.approx(logit if cap is None else cap * math.tanh(logit / cap), abs=1e-4)
     for part in {whole.config.self_part, whole.config.parts[-1]}:
-        if name == "Granite":  # it scales what an attention writes
-            with pytest.raises(vm.VizError, match=whole.config.family):
-                whole.of(part).logit_sources(token)
-            continue
         split = whole.of(part).logit_sources(token)
         heads = found.terms[[found.components.index(component) for component in split.components]]
         agree(split.of_heads, heads, 1e-6 * float(heads.abs().max()))

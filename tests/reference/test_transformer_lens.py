@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformer_lens import patching
+from transformer_lens import FactoredMatrix, patching
 from transformer_lens.model_bridge.sources import build_bridge_from_module
 from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
@@ -163,3 +163,26 @@ def test_what_returns_when_a_value_of_the_other_pass_is_put_in(both, sites, swee
     clean, corrupted = difference(both.logits[None]), difference(both.bridge(other))
     found = vm.patch(both.model, IDS, OTHER, sites, (GOOD, BAD))
     agree(found.effect, (theirs - corrupted) / (clean - corrupted))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("kind", "letter"), [("query", "Q"), ("key", "K"), ("value", "V")])
+def test_composition_of_heads(both, kind, letter):
+    circuits = vm.circuits(both.model)
+    ours, theirs = circuits.composition(kind), both.bridge.all_composition_scores(letter)
+    assert ours.shape == theirs.shape
+    agree((ours + circuits.baseline(kind)).nan_to_num(0.0), theirs)  # without a path theirs is 0
+
+
+@torch.no_grad()
+def test_eigenvalues_of_what_a_head_makes_of_tokens(both):
+    found, bridge = vm.circuits(both.model).measure_copying(), both.bridge
+    for layer, head in ((0, 1), (1, 4)):
+        values = bridge.OV[layer, head]
+        theirs = FactoredMatrix(bridge.W_E @ values.A, values.B @ bridge.W_U).eigenvalues
+        ours = found.eigenvalues[layer, head]
+        for of in (lambda x: x.real.sum(), lambda x: x.abs().sum(), lambda x: x.abs().max()):
+            agree(of(ours), of(theirs))
+        assert float(found.scores[layer, head]) == pytest.approx(
+            float(theirs.real.sum() / theirs.abs().sum()), abs=1e-4
+        )

@@ -7,18 +7,20 @@ from torch import Tensor
 
 from viz_model.hub.find_sites import BlockSites
 from viz_model.hub.recording import Event, first_event
-from viz_model.transformer.linear_maps import AttentionMaps, BlockMaps, Maps, Norm, Product
+from viz_model.transformer.linear_maps import AttentionMaps, BlockMaps, Maps, Norm, Product, Scaled
 
 NORM_SITES = {"attn": "norm1", "cross": "norm_cross"}
 
 
-def of_block(found: BlockSites, events: Sequence[Event], made: Mapping[str, Mapping[str, Maps | None]]) -> BlockMaps:
-    """events: of the block. made: of "attn", and of "cross" where there is one, what makes queries and keys."""
+def of_block(found: BlockSites, made: Mapping[str, Mapping[str, Maps | None]]) -> BlockMaps:
+    """made: of "attn", and of "cross" where there is one, what makes queries, keys and values."""
     sites, is_post = found.sites, found.norm_place == "post"
     is_parallel = "resid_mid" not in sites and "ffn.out" in sites
-    of = {name: _of_attention(found, events, name, maps, is_parallel) for name, maps in made.items()}
+    told_apart = {name: is_parallel or _stream_behind(name, sites) in sites for name in made}
+    of = {name: _of_attention(found, name, maps, told_apart[name]) for name, maps in made.items()}
     after = (Norm(sites["norm2"].module),) if is_post and "norm2" in sites else ()
-    return BlockMaps(of["attn"], of.get("cross"), after=after, is_parallel=is_parallel)
+    adds = "ffn.out" in sites and all(told_apart.values())
+    return BlockMaps(of["attn"], of.get("cross"), adds=adds, after=after, is_parallel=is_parallel)
 
 
 def final(events: Sequence[Event], stream: Tensor, end: Tensor) -> Maps | None:
@@ -34,21 +36,25 @@ def final(events: Sequence[Event], stream: Tensor, end: Tensor) -> Maps | None:
     return maps if torch.equal(stream, end) else None
 
 
-def _of_attention(
-    found: BlockSites, events: Sequence[Event], name: str, made: Mapping[str, Maps | None], is_parallel: bool
-) -> AttentionMaps:
+def _stream_behind(name: str, sites: Mapping[str, Event]) -> str:
+    """The site of the stream behind an attention."""
+    return "resid_self" if name == "attn" and "cross.out" in sites else "resid_mid"
+
+
+def _of_attention(found: BlockSites, name: str, made: Mapping[str, Maps | None], is_told_apart: bool) -> AttentionMaps:
     sites, norm = found.sites, NORM_SITES[name]
     norms = (Norm(sites[norm].module),) if norm in sites else ()
     is_post = found.norm_place == "post"
-    is_told_apart = is_parallel or ("resid_self" if name == "attn" and "cross.out" in sites else "resid_mid") in sites
     output = None
-    if f"{name}.out" in sites and is_told_apart and name not in found.scaled:
+    if f"{name}.out" in sites and is_told_apart:
         output = (Product(sites[f"{name}.out"].module),)
         output += (Norm(sites[f"{name}.out_norm"].module),) if f"{name}.out_norm" in sites else ()
+        output += (Scaled(found.scaled[name]),) if name in found.scaled else ()
     return AttentionMaps(
         read=() if is_post else norms,
         query=made["q"],
         key=made["k"],
+        value=made["v"],
         output=output,
         after=norms if is_post else (),
     )

@@ -58,7 +58,7 @@ def install(
     clips: bool = False,
 ) -> tuple[Equation, dict[str, Maps | None]]:
     """Offer q_pre and k_pre of an attention, where it turns what a module gave; gives its equation, and the maps that
-    make its queries "q" and keys "k".
+    make its queries "q", keys "k" and values "v".
 
     events: those of its block before the product. read: what its queries are made of (B,T,C). thetas: frequencies that
     a rotation of this model may have, in texts of up to `until` tokens. clips: whether large numbers of queries, keys
@@ -88,7 +88,7 @@ def install(
         turns_otherwise=rotation is None and bool(turned),
         slopes=None if call.bias is None else slopes(call.bias),
     )
-    return equation, {letter: made[letter] for letter in "qk"}
+    return equation, made
 
 
 def clips(host: HubTransformer) -> bool:

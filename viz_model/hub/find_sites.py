@@ -25,14 +25,14 @@ _batch: ContextVar[int] = ContextVar("viz_model.hub.find_sites", default=1)
 class BlockSites:
     """Of one block: the events of its sites by local name, and where its norms stand ("pre", "post" or None).
 
-    scaled: attentions of which the stream gets a multiple of what they write (Granite).
+    scaled: attentions of which the stream gets a multiple of what they write (Granite), and the factor.
     read: what the feed-forward half reads. products: what its matrices first make of it: one or two tensors of F
     numbers.
     """
 
     sites: dict[str, Event] = field(default_factory=dict)
     norm_place: str | None = None
-    scaled: set[str] = field(default_factory=set)
+    scaled: dict[str, float] = field(default_factory=dict)
     read: Tensor | None = None
     products: list[Tensor] = field(default_factory=list)
 
@@ -63,7 +63,7 @@ def find_sites(events: Sequence[Event], attentions: Sequence[int], names: Sequen
             _find_feed_forward(found, events[:-1], block_out, stream, out.tensor)
             return found
         if not torch.allclose(middle.tensor, stream + added.tensor, atol=1e-4 * stream.abs().max().item()):
-            found.scaled.add(name)
+            found.scaled[name] = _factor(middle.tensor - stream, added.tensor)
         if middle.kind == "in" and middle.is_norm and before is None and not _goes_on(rest, middle, block_out):
             found.norm_place = "post"
             found.sites[norms[name]] = middle = _output_of(rest, middle)
@@ -163,10 +163,15 @@ def _is_added(difference: Tensor, branch: Tensor, stream: Tensor) -> bool:
     """Whether y − stream is the branch, or a multiple of it, up to the rounding of the sum; never where the branch is
     lost in it."""
     rounding = 8 * torch.finfo(stream.dtype).eps * stream.abs().max()
-    factor = (difference * branch).sum() / branch.square().sum().clamp(min=torch.finfo(stream.dtype).tiny)
-    branch = factor * branch
+    branch = _factor(difference, branch) * branch
     largest = branch.abs().max()
     return bool(largest > 4 * rounding and (difference - branch).abs().max() <= rounding + 1e-5 * largest)
+
+
+def _factor(multiple: Tensor, branch: Tensor) -> float:
+    """What a branch is multiplied with to come nearest."""
+    multiple, branch = multiple.double(), branch.double()
+    return ((multiple * branch).sum() / branch.square().sum().clamp(min=torch.finfo(torch.float64).tiny)).item()
 
 
 def _same(one: Event, other: Event) -> bool:

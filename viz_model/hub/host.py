@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +54,7 @@ class HubTransformer(ToLogits):
         self.config: HubConfig | None = None
         self.equations: dict[str, Equation] = {}
         self.block_maps: dict[str, BlockMaps] = {}
-        self.embedding_maps: Maps = ()
+        self.entrances: dict[str, StackMaps] = {}  # by part, all but what stands behind the stack
         self.final_maps: dict[str, Maps | None] = {}
         self.unembedding_maps: Maps = ()
         self.halves: dict[str, FeedForwardEquation] = {}
@@ -109,8 +110,12 @@ class HubTransformer(ToLogits):
     def stack_maps(self, part: str) -> StackMaps:
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
         self.config.refuse_no_part(part)
-        final = self.final_maps["decoder" if part == "cross" else part]
-        return StackMaps(self.embedding_maps, final, self.unembedding_maps)
+        stack = "decoder" if part == "cross" else part
+        return replace(self.entrances[stack], final=self.final_maps[stack], unembedding=self.unembedding_maps)
+
+    def embedding_rows(self) -> Tensor:
+        """The table of tokens, a row each: (V,·)."""
+        return self.model.get_input_embeddings().weight
 
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
         """What each token's logit is the product with (V,C), and what is added (V,), before a soft cap."""

@@ -18,7 +18,7 @@ from viz_model.hub.recording import Event, first_event, has_bias, recording
 from viz_model.model.overflow import refuse_overflow
 from viz_model.transformer.feed_forward import ACTIVATIONS, FeedForwardEquation
 from viz_model.transformer.hooks import capture, edit
-from viz_model.transformer.linear_maps import Activation, Maps, Norm, Product
+from viz_model.transformer.linear_maps import Activation, Maps, Norm, Product, Scaled, StackMaps
 from viz_model.transformer.skipping import skipping
 
 READ, FROM_SOURCE = 3, 4  # T and S of the first pass; unequal, so that cross-attention shows itself
@@ -204,7 +204,7 @@ def _install_block(
         )
         out = find_projections.made_of(own, found.sites.get(f"{kind}.out"), call.mixed)
         host.equations[attention] = replace(equation, out=out)
-    host.block_maps[name] = find_maps.of_block(found, own, made)
+    host.block_maps[name] = find_maps.of_block(found, made)
     host.halves[name] = _feed_forward(host, facts.activation, found, f"{name}.ffn.shares")
     return found
 
@@ -268,17 +268,17 @@ def _facts_of_pass(host: HubTransformer, inputs, events: list[Event], calls, fou
 def _facts_of_embeddings(host: HubTransformer, inputs, events: list[Event], calls, found: list[BlockSites]) -> dict:
     """What both stacks begin with; not known where they differ (the small Blenderbot)."""
 
-    def facts(ids: Tensor, events: list[Event], upto: int, block: BlockSites) -> dict:
+    def facts(part: str, ids: Tensor, events: list[Event], upto: int, block: BlockSites) -> dict:
         before = [event for event in events[:upto] if event.kind == "out"]
         positions = [event for event in before if _is_position_table(event)]
-        return _facts_of_embedding(host, ids, events, before, positions, block.sites["resid_pre"].tensor)
+        return _facts_of_embedding(host, part, ids, events, before, positions, block.sites["resid_pre"].tensor)
 
     if not host.is_pair:
-        return facts(inputs["ids"], events, calls[0][0], found[0])
+        return facts("self", inputs["ids"], events, calls[0][0], found[0])
     layers = host.config.n_encoder_layers
     end = events.index(found[layers - 1].sites["resid_post"])
-    of_decoder = facts(inputs["ids"], events[end:], calls[layers][0] - end, found[layers])
-    of_encoder = facts(inputs["source"], events, calls[0][0], found[0])
+    of_decoder = facts("decoder", inputs["ids"], events[end:], calls[layers][0] - end, found[layers])
+    of_encoder = facts("encoder", inputs["source"], events, calls[0][0], found[0])
     factors = [one.pop("embedding_factor") for one in (of_encoder, of_decoder)]
     known = of_encoder == of_decoder and None not in factors and abs(factors[0] - factors[1]) < 1e-3
     return of_encoder | {"embedding_factor": factors[0] if known else None}
@@ -322,6 +322,7 @@ def _facts_of_positions(config: HubConfig, tables: list[Event], bias: Tensor | N
 
 def _facts_of_embedding(
     host: HubTransformer,
+    part: str,
     ids: Tensor,
     events: list[Event],
     before: list[Event],
@@ -340,15 +341,20 @@ def _facts_of_embedding(
     norm = next((event for event in before if event.is_norm and torch.equal(event.tensor, entering)), None)
     if norm is not None:
         entering = _read_by(events, norm)
-    host.embedding_maps = () if norm is None else (Norm(norm.module),)
-    host.embedding_maps += () if matrix is None else (Product(matrix.module),)
-    rows = looked_up = tokens.weight[ids]  # (1,T,C)
+    maps = () if norm is None else (Norm(norm.module),)
+    maps += () if matrix is None else (Product(matrix.module),)
+    rows, through = (looked_up := tokens.weight[ids]), ()  # (1,T,C)
     of_rows = first_event(before, lambda event: event.is_product and torch.equal(_read_by(events, event), looked_up))
     if rows.shape[-1] != entering.shape[-1] and of_rows is not None:  # of the rows of tokens alone (OPT)
-        rows = of_rows.tensor
+        rows, through = of_rows.tensor, (Product(of_rows.module),)
     tables = [event for event in before if isinstance(event.module, nn.Embedding) and event not in positions]
     others = [event for event in tables if event.module.weight is not tokens.weight]
     factor, added = _embedding(entering, rows, positions[:1], others)
+    host.entrances[part] = StackMaps(
+        tokens=None if factor is None else (*through, Scaled(factor)),
+        positions=_position_rows(positions[:1]),
+        embedding=maps,
+    )
     read = [event for event in before if event.module is tokens]
     if len(read) == 1 and not host.is_pair:  # a pair may share the table, and then one name were met twice
         if torch.equal(read[0].tensor, looked_up):  # Gemma's table gives rows that are multiplied already
@@ -363,6 +369,16 @@ def _facts_of_embedding(
         "embedding_matrix": "sum" if matrix else "rows" if rows is not looked_up else "",
         "tied_unembedding": end is not None and end.weight is tokens.weight,
     }
+
+
+def _position_rows(tables: list[Event]) -> Tensor | None:
+    """The rows (N,C) of the positions 0, 1, …; a table may begin with others (OPT), which belong to no position."""
+    for event in tables:
+        rows, first = dict(event.module.named_parameters()).get("weight"), event.tensor.flatten(0, -2)[0]
+        if rows is not None and rows.shape[-1] == len(first):
+            places = (rows == first).all(-1).nonzero().flatten().tolist()
+            return rows[places[0] :] if places else None
+    return None
 
 
 def _read_by(events: list[Event], given: Event) -> Tensor:

@@ -73,6 +73,7 @@ class Attention(nn.Module):
             read=norms if pre_norm else (),
             query=(Product(self.query), heads),
             key=(Product(self.key), heads),
+            value=(Product(self.value), heads),
             output=(Product(self.output),),
             after=() if pre_norm else norms,
         )

@@ -66,6 +66,9 @@ class Host(Protocol):
     def stack_maps(self, part: str) -> StackMaps:
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
 
+    def embedding_rows(self) -> Tensor:
+        """The table of tokens, a row each: (V,·), for the maps `tokens` of `stack_maps`."""
+
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
         """What each token's logit is the product with (V,C), and what is added (V,), before a soft cap.
 

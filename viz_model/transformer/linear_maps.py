@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from viz_model.errors import VizError
 from viz_model.transformer.hooks import unwatched
 from viz_model.transformer.positions import Rotation
 
@@ -30,6 +31,12 @@ class Map(Protocol):
 
     def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
         """What comes out of each part (A,n,·), with the norm frozen at what enters in the pass."""
+
+    def linear(self, rows: Tensor) -> Tensor:
+        """What comes out of rows (n,·) without anything constant, and of a norm without its divisor.
+
+        Raises VizError for a step that is nothing without a pass.
+        """
 
 
 Maps = tuple[Map, ...]
@@ -49,6 +56,17 @@ def through(maps: Sequence[Map], entering: Tensor) -> Tensor:
     for step in maps:
         entering = step.of(entering)
     return entering
+
+
+def linear(maps: Sequence[Map], rows: Tensor) -> Tensor:
+    """Rows (n,·) through all maps without biases and divisors of norms: what the weights alone say of them.
+
+    With rows of the identity it is the matrix of all maps together. A frozen divisor is a positive number for each
+    position (Elhage et al. 2021, "Handling Layer Normalization"), so no sign depends on it.
+    """
+    for step in maps:
+        rows = step.linear(rows)
+    return rows
 
 
 def drawn_back(maps: Sequence[Map], entering: Tensor, reading: Tensor) -> Tensor:
@@ -96,6 +114,9 @@ class Product:
         bias = self.of(torch.zeros_like(entering))
         return constant_last(self.of(parts) - bias, bias)
 
+    def linear(self, rows: Tensor) -> Tensor:
+        return self.of(rows) - self.of(torch.zeros_like(rows[:1]))
+
 
 @dataclass(frozen=True)
 class Norm:
@@ -112,6 +133,10 @@ class Norm:
         square = (varying * varying).sum(-1, keepdim=True)
         frozen = ((self.of(entering) - bias) * varying).sum(-1, keepdim=True) / square.clamp_min(1e-300)
         return constant_last(gain * _centred(parts, is_centred) * frozen, bias.expand_as(entering))
+
+    def linear(self, rows: Tensor) -> Tensor:
+        gain, _, is_centred = self._learned(rows.shape[1:])
+        return gain * _centred(rows, is_centred)
 
     def _learned(self, shape: torch.Size) -> tuple[Tensor, Tensor, bool]:
         """Gain and bias, each of the shape of one position, and whether the mean is taken away: by what the module
@@ -135,6 +160,9 @@ class Activation:
     def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
         return parts * torch.where(entering == 0, 0.0, self.way(entering) / entering)
 
+    def linear(self, rows: Tensor) -> Tensor:
+        raise VizError("What an activation makes of a vector depends on the vector: the weights alone do not say it.")
+
 
 @dataclass(frozen=True)
 class Scaled:
@@ -147,6 +175,9 @@ class Scaled:
 
     def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
         return parts * self.factor
+
+    def linear(self, rows: Tensor) -> Tensor:
+        return rows * self.factor
 
 
 @dataclass(frozen=True)
@@ -161,41 +192,52 @@ class Rearranged:
     def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
         return self.way(parts)
 
+    def linear(self, rows: Tensor) -> Tensor:
+        return self.of(rows)
+
 
 @dataclass(frozen=True)
 class AttentionMaps:
     """Of one attention.
 
-    read: from the stream to what queries are made of; keys, too, but for cross-attention, where they are made of the
-    encoder output. query, key: from that to (heads,n,D), before they are turned by their position. output: from heads
+    read: from the stream to what queries are made of; keys and values, too, but for cross-attention, where they are
+    made of the encoder output. query, key, value: from that to (heads,n,D), before queries and keys are turned by their
+    position. output: from heads
     side by side (n,H·D) to what is added to the stream. after: from the sum to the stream. None: it is no such map.
     """
 
     read: Maps = ()
     query: Maps | None = None
     key: Maps | None = None
+    value: Maps | None = None
     output: Maps | None = None
     after: Maps = ()
 
 
 @dataclass(frozen=True)
 class BlockMaps:
-    """Of one block. has_feed_forward: whether there is such a half; after: from the stream with what that half gave to
+    """Of one block. has_feed_forward: whether there is such a half; adds: whether its halves are known to do nothing
+    but add to the stream, and go through their maps `after`. after: from the stream with what that half gave to
     the stream (post-norm). is_parallel: whether both halves read the stream as it came in (GPT-J)."""
 
     attn: AttentionMaps
     cross: AttentionMaps | None = None
     has_feed_forward: bool = True
+    adds: bool = True
     after: Maps = ()
     is_parallel: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StackMaps:
-    """embedding: from the sum of the embeddings to the stream of the first block. final: from the stream behind the
-    last block to the final hidden state; None where that is no such map. unembedding: from there to what is multiplied
-    with the unembedding's rows (nothing but in BERT and its kin)."""
+    """tokens: from the row of a token in the table to what is added up for it; None where the stream begins otherwise.
+    positions: the rows (N,C) that are added by position; None where there are none. embedding: from the sum of the
+    embeddings to the stream of the first block. final: from the stream behind the last block to the final hidden state;
+    None where that is no such map. unembedding: from there to what is multiplied with the unembedding's rows (nothing
+    but in BERT and its kin)."""
 
+    tokens: Maps | None = ()
+    positions: Tensor | None = None
     embedding: Maps = ()
     final: Maps | None = ()
     unembedding: Maps = ()

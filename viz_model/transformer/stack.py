@@ -81,12 +81,13 @@ class Stack(nn.Module):
         x = site(f"{self.name}embed.tokens", rows)
         if self.config.embedding_scale:
             x = x * self.config.d_model**0.5
-        table = self._position_table()
+        table = self.position_rows
         if table is not None:
             x = x + site(f"{self.name}embed.positions", table[positions].expand_as(x))
         return self.embedding_norm(x)
 
-    def _position_table(self) -> Tensor | None:
+    @property
+    def position_rows(self) -> Tensor | None:
         """What is added to the tokens, one row a position: (context length, C)."""
         if self.config.position == "learned":
             return self.positions.weight

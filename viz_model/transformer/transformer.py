@@ -15,7 +15,7 @@ from viz_model.transformer.changes import under_changes
 from viz_model.transformer.config import TransformerConfig
 from viz_model.transformer.feed_forward import FeedForwardEquation
 from viz_model.transformer.host import ToLogits, refuse_no_vectors, refuse_strange
-from viz_model.transformer.linear_maps import BlockMaps, StackMaps
+from viz_model.transformer.linear_maps import BlockMaps, Scaled, StackMaps
 from viz_model.transformer.positions import Rotation, rotary_angles
 from viz_model.transformer.sharing import sharing_copy
 from viz_model.transformer.stack import Stack
@@ -59,7 +59,16 @@ class SkeletonHost(ToLogits):
         """What stands before and behind the blocks of the stack that the queries of a part are in."""
         self.config.refuse_no_part(part)
         stack = self.get_submodule(self.config.stack_name(part).removesuffix("."))
-        return StackMaps(norm_maps(stack.embedding_norm), norm_maps(stack.final_norm))
+        return StackMaps(
+            tokens=(Scaled(self.config.embedding_factor),),
+            positions=stack.position_rows,
+            embedding=norm_maps(stack.embedding_norm),
+            final=norm_maps(stack.final_norm),
+        )
+
+    def embedding_rows(self) -> Tensor:
+        """The table of tokens, a row each: (V,C)."""
+        return self.tokens.weight
 
     def unembedding_rows(self) -> tuple[Tensor, Tensor | None]:
         """What the final hidden state is multiplied with, (V,C), and what is added (V,)."""
