@@ -3,7 +3,8 @@
 import streamlit as st
 
 import viz_model as vm
-from viz_model.intervention.ablation import MEAN, ZERO, Ablation
+from viz_model.intervention.ablation import Ablation
+from viz_model.intervention.replacement import MEAN, ZERO
 from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, kept_result
