@@ -39,7 +39,7 @@ def opened(page: str = "heads", *, is_embedded: bool = False, **address) -> AppT
     test = AppTest.from_file(MAIN, default_timeout=120)
     test.context["is_embedded"] = is_embedded
     for name, value in address.items():
-        test.query_params[name] = str(value)
+        test.query_params[name] = value if isinstance(value, list) else str(value)
     switch_page(test, page).run()
     assert not test.exception, test.exception
     return test

@@ -51,9 +51,9 @@ def read_lens(run: Pass, positions: Sequence[int], tell: Tell = untold) -> Lens:
         logs = logits.double().log_softmax(-1)  # (T,V)
         output = logs if output is None else output
         shares = logs.exp()
-        entropy = -(shares * logs).sum(-1) / math.log(2)
-        divergence = (output.exp() * (output - logs)).sum(-1).clamp_min(0) / math.log(2)
-        rows.append((logits.argmax(-1), shares.amax(-1), entropy, divergence))
+        entropy = torch.special.entr(shares).sum(-1) / math.log(2)
+        apart = (output.exp() * (output - logs)).masked_fill(output == -torch.inf, 0.0)  # a model may forbid tokens
+        rows.append((logits.argmax(-1), shares.amax(-1), entropy, apart.sum(-1).clamp_min(0) / math.log(2)))
     return Lens(*(torch.stack(column) for column in zip(*reversed(rows), strict=True)))
 
 

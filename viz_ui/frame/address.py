@@ -20,7 +20,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from viz_ui.components.address_bar import address_bar
-from viz_ui.frame.forms import Form, Fraction, OneOf, SomeOf, Switch, Text, Whole
+from viz_ui.frame.forms import Form, Fraction, OneOf, SomeOf, SomeTexts, Switch, Text, Whole
 
 # The browser paints nothing while messages keep coming, so the second run waits until the picture is on screen.
 PAINT_SECONDS = 0.15
@@ -28,8 +28,10 @@ PAINT_SECONDS = 0.15
 ECHO = "echo"  # the browser's word for how many choices it has heard of, beside `told`, the number that were made
 
 LONGEST_TEXT = 20_000  # letters of a text of which its widget says nothing
+LONGEST_NEW = 100  # letters of a text that stands among options
 
-DEFAULT_OF = {"selectbox": "index", "segmented_control": "default", "pills": "default"}  # of all others "value"
+# The argument of a widget that is its default; of all others it is "value".
+DEFAULT_OF = {"selectbox": "index", "segmented_control": "default", "pills": "default", "multiselect": "default"}
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,10 @@ def declaration(widget: str, given: dict) -> tuple[Form, Any]:
             return Fraction(low, high), default
         return Whole(low, high), default
     options = tuple(given["options"])
+    if widget == "multiselect":  # of any texts; where the options are all that there is, pills show them all
+        return SomeTexts(LONGEST_NEW, given["max_selections"]), list(given.get("default") or [])
+    if given.get("accept_new_options"):  # of any text; what is empty at first
+        return Text(LONGEST_NEW), None
     if given.get("selection_mode") == "multi":
         return SomeOf(options, words), list(given.get("default") or [])
     if widget == "selectbox":
@@ -229,6 +235,14 @@ def _fitting(parameter: UrlParameter, value: Any) -> Any:
 def arriving(name: str) -> str | None:
     """The text of a parameter in the address that the reader came with, until something takes it from there."""
     return visit().arrived.get(name, [None])[-1] if _waits(name) else None
+
+
+def texts_before(name: str) -> list[str]:
+    """The texts of a parameter before its widget is drawn: of the address where that is new, else of the widget."""
+    if _waits(name):
+        return [text[:LONGEST_NEW] for text in visit().arrived.get(name, []) if text]
+    value = st.session_state.get(name)
+    return [*value] if isinstance(value, list) else [value] if value else []
 
 
 def written() -> dict[str, str | list[str]]:

@@ -89,6 +89,25 @@ class Text(Form):
 
 
 @dataclass(frozen=True)
+class SomeTexts(Form):
+    """Up to `most` texts, each as `Text`."""
+
+    longest: int
+    most: int
+
+    def read(self, texts: Texts) -> list[str]:
+        return self.fit([text for text in texts if text])
+
+    def write(self, value: Sequence[str]) -> list[str]:
+        return list(value)
+
+    def fit(self, value: Any) -> list[str]:
+        if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+            raise ValueError(f"{value!r} is no list of texts")
+        return [text[: self.longest] for text in dict.fromkeys(value)][: self.most]
+
+
+@dataclass(frozen=True)
 class Switch(Form):
     """On or off."""
 

@@ -1,6 +1,5 @@
 """The predictions of two passes side by side: the likeliest tokens of both, and how far they are apart."""
 
-import pandas as pd
 import streamlit as st
 from torch import Tensor
 
@@ -8,6 +7,7 @@ from viz_model.heads.comparison import compare_next_tokens
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number, plain, shown
+from viz_ui.parts.token_table import draw_token_table
 
 SHOWN = 10  # of the likeliest tokens of each pass
 
@@ -29,21 +29,9 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
         help=explained("KL divergence", "bit", "logit"),
     )
     difference = f"{names[1]} − {names[0]}"
-    columns = [found.first.numpy(), found.second.numpy()]
-    table = pd.DataFrame({"token": pieces[:-1], names[0]: columns[0], names[1]: columns[1]})
-    table[difference] = columns[1] - columns[0]
-    probability = {"min_value": 0.0, "max_value": 1.0, "format": "%.4g"}
-    st.dataframe(
-        table,
-        hide_index=True,
-        height=388,
-        key="next_tokens",
-        column_config={
-            name: st.column_config.ProgressColumn(name, help=f"Probability of the token, {name}", **probability)
-            for name in names
-        }
-        | {difference: st.column_config.NumberColumn(format="%+.4g")},
-    )
+    shares = {names[0]: found.first.numpy(), names[1]: found.second.numpy()}
+    change = {difference: shares[names[1]] - shares[names[0]]}
+    draw_token_table(pieces[:-1], shares, key="next_tokens", changes=change)
     listed = min(SHOWN, len(first))
     shared = 2 * listed - len(found.ids)
     if shared == listed:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.properties import examples
-from viz_ui.frame.forms import Fraction, OneOf, PairOfNumbers, SomeOf, Switch, Text, Whole
+from viz_ui.frame.forms import Fraction, OneOf, PairOfNumbers, SomeOf, SomeTexts, Switch, Text, Whole
 
 WORDS = {"none": "No positions", "rotary": "RoPE", 8: "1,024"}
 
@@ -16,6 +16,7 @@ FORMS = {
     "of both signs": (Whole(-100_000, 100_000), st.integers(-100_000, 100_000)),
     "fraction": (Fraction(0.05, 10.0), st.integers(5, 1000).map(lambda hundredths: hundredths / 100)),
     "text": (Text(40), st.text(max_size=40)),
+    "some texts": (SomeTexts(9, 3), st.lists(st.text(min_size=1, max_size=9), min_size=1, max_size=3, unique=True)),
     "switch": (Switch(), st.booleans()),
     "one of": (OneOf(("weights", "raw scores", 4)), st.sampled_from(["weights", "raw scores", 4])),
     "one of, in words": (OneOf(tuple(WORDS), WORDS.get), st.sampled_from(list(WORDS))),

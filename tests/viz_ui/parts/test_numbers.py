@@ -12,7 +12,8 @@ from tests.support.small_models import small_model
 from viz_model.heads.cell_arithmetic import CellArithmetic
 from viz_ui.frame.view import first_head
 from viz_ui.look import growth_figure as growth
-from viz_ui.parts import fitting_model, next_tokens, special_tokens
+from viz_ui.look.text import number
+from viz_ui.parts import fitting_model, next_tokens, special_tokens, token_table
 from viz_ui.parts.special_tokens import MOST_NAMED, Shown
 from viz_ui.parts.written_arithmetic import lines, n
 
@@ -82,9 +83,11 @@ def test_a_number_in_a_formula(value, text):
 def test_predictions_stand_under_their_own_names_and_the_difference_is_the_second_minus_the_first(monkeypatch):
     noted, model = Noted(), vm.Model("small", small_model())
     monkeypatch.setattr(next_tokens, "st", noted)
+    monkeypatch.setattr(token_table, "st", noted)
     first, second = (torch.randn(29, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
     next_tokens.draw_next_tokens(view_of(model, IDS), first, second, ("one", "two"), "Here")
-    [((table,), _)] = noted.of("dataframe")
+    [((styled,), _)] = noted.of("dataframe")
+    table, shown = styled.data, styled.to_html()
     shares = [logits.double().softmax(-1).numpy() for logits in (first, second)]
     likeliest = {int(token) for share in shares for token in np.argsort(-share)[:10]}
     ids = [int(token.strip("<>")) for token in table["token"]]
@@ -92,6 +95,10 @@ def test_predictions_stand_under_their_own_names_and_the_difference_is_the_secon
     np.testing.assert_allclose(table["one"], shares[0][ids], atol=1e-6)
     np.testing.assert_allclose(table["two"], shares[1][ids], atol=1e-6)
     np.testing.assert_allclose(table["two − one"], shares[1][ids] - shares[0][ids], atol=1e-6)
+    for column in ("one", "two"):
+        assert all(number(value) in shown for value in table[column])
+    signed = ["+" * (value > 0) + number(value) for value in table["two − one"]]
+    assert all(text in shown for text in signed)
     bits = (shares[0] * np.log2(shares[0] / shares[1])).sum()
     change = (second - first).numpy()
     most = np.abs(change).argmax()

@@ -1,0 +1,156 @@
+"""Heads × tokens: how much of what a head adds to a logit it took from which token."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+import viz_model as vm
+from viz_model.attribution.logits import LogitTerms
+from viz_model.attribution.sources import LogitSources
+from viz_ui.components.panels import Matrix, panels
+from viz_ui.frame.address import choose
+from viz_ui.frame.view import View
+from viz_ui.look.glossary import explained
+from viz_ui.look.text import number, plain, sentence
+from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
+
+MOST_HEADS = 12
+MOST_COLUMNS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Strongest:
+    """The strongest rows and columns of a matrix in their places; what is left of each axis is summed in one more."""
+
+    values: np.ndarray
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+def strongest(terms: np.ndarray) -> Strongest:
+    """terms (A,S): the heads in the order of their size, the tokens in the order of the text."""
+    by_size = np.argsort(-np.abs(terms.sum(1)), kind="stable")
+    rows = by_size if len(by_size) <= MOST_HEADS else by_size[: MOST_HEADS - 1]
+    places = np.argsort(-np.abs(terms[rows]).sum(0), kind="stable")
+    columns = np.sort(places if len(places) <= MOST_COLUMNS else places[: MOST_COLUMNS - 1])
+    values = terms[np.ix_(rows, columns)]
+    if len(columns) < terms.shape[1]:
+        values = np.column_stack((values, terms[rows].sum(1) - values.sum(1)))
+    if len(rows) < len(terms):
+        rest = np.delete(terms, rows, axis=0).sum(0)
+        last = rest[columns]
+        values = np.vstack((values, np.append(last, rest.sum() - last.sum())[: values.shape[1]]))
+    return Strongest(values, tuple(map(int, rows)), tuple(map(int, columns)))
+
+
+def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
+    st.subheader("Which tokens the heads took it from")
+    try:
+        found = view.trace.logit_sources(token, view.query, terms.than)
+    except vm.VizError as error:
+        st.info(plain(sentence(str(error))), icon=":material/edit:")
+        return
+    shares = found.terms.numpy()
+    cut = strongest(shares)
+    draw_answer(view, found, terms, token)
+    heads, tokens = shares.shape
+    rows = [
+        f"{layer}.{head}: {number(float(shares[at].sum()), 3)}"
+        for at in cut.rows
+        for layer, head in [_place(found, at)]
+    ]
+    columns = [view.key_labels[at] for at in cut.columns]
+    if len(rows) < heads:
+        rows.append(f"other {heads - len(rows)}: {number(float(cut.values[-1].sum()), 3)}")
+    if len(columns) < tokens:
+        columns.append(f"other {tokens - len(columns)}")
+    matrix = Matrix(
+        "sources",
+        "What each head took from each token",
+        cut.values,
+        rows,
+        columns,
+        row_axis="layer.head: sum",
+        column_axis="token",
+        role="scores",
+        scale="diverging",
+        caption=f"All cells add up to {number(float(shares.sum()))}, which is what these heads add together.",
+    )
+
+    def picked(event: dict) -> None:
+        head = found.components[cut.rows[event["row"]]] if _is_one(event["row"], cut.rows) else None
+        key = cut.columns[event["column"]] if _is_one(event["column"], cut.columns) else None
+        choices = {} if head is None else {"head": (head.layer, head.head)}
+        choose(**choices, **({} if key is None else {"cell": (view.query, key)}))
+
+    chosen = next(
+        (row for row, at in enumerate(cut.rows) if _place(found, at) == (view.layer, view.head)),
+        None,
+    )
+    key = cut.columns.index(view.key) if view.key in cut.columns else None
+    panels(
+        [matrix],
+        key="sources_panels",
+        marked={"layer.head: sum": chosen, "token": key},
+        matrix_width=1100,
+        feature_width=1000,
+        on_pick=picked,
+        on_open=note_opened,
+    )
+    names = {"sources": named(view, "what each head took from each token", "logit_sources", of=pass_words(view.trace))}
+    open_noted_matrix(view, {"sources": matrix}, names=names)
+    draw_chosen(view, found)
+    st.caption(
+        "A row is a head's bar above, split by the token whose value vector the head read: weight · V · W\\_O, "
+        "through the frozen final norm and the unembedding. The split is exact. The bias of the value vectors is part "
+        "of each token's share. The bias after W\\_O is part of no head: it is among the biases above."
+        f"{sink_words(view)} Kobayashi et al. 2020, “Attention is Not Only a Weight”, §2.2.",
+        help=explained("value", "attention weight", "frozen norm"),
+    )
+
+
+def draw_answer(view: View, found: LogitSources, terms: LogitTerms, token: int) -> None:
+    """The largest cell in a sentence."""
+    shares = found.terms.numpy()
+    head, key = (int(at) for at in np.unravel_index(np.abs(shares).argmax(), shares.shape))
+    does = "raises" if shares[head, key] >= 0 else "lowers"
+    what = "the logit" if terms.than is None else "the difference"
+    st.markdown(
+        f"The largest share is that of **{found.names[head]}**: what it read at token "
+        f"**{plain(view.key_labels[key])}** {does} {what} by **{number(abs(float(shares[head, key])))}**. "
+        f"Click a cell to choose its head and its token."
+    )
+
+
+def draw_chosen(view: View, found: LogitSources) -> None:
+    """The cell of the chosen head and key."""
+    places = [_place(found, at) for at in range(len(found.components))]
+    if (view.layer, view.head) not in places:
+        return
+    at = places.index((view.layer, view.head))
+    share, whole = float(found.terms[at, view.key]), float(found.terms[at].sum())
+    weight = float(view.trace.weights_of(view.layer, [view.query])[view.head, 0, view.key])
+    st.markdown(
+        f"**{found.names[at].capitalize()}** gives token **{plain(view.key_labels[view.key])}** the weight "
+        f"**{number(weight)}**, and takes **{number(share)}** from it, of {number(whole)} in all."
+    )
+    st.page_link("../../pages/heads/page.py", label="See this head and this cell on Heads", icon=":material/grid_on:")
+
+
+def sink_words(view: View) -> str:
+    """That a part of the weight is on no token, where a model has sinks."""
+    name = view.trace.config.attention_name(view.part, 0)
+    if f"{name}.sinks" not in view.trace.tensors:
+        return ""
+    return " A part of each head's weight is on its sink, which carries no value and adds nothing."
+
+
+def _place(found: LogitSources, at: int) -> tuple[int, int]:
+    component = found.components[at]
+    return component.layer, component.head
+
+
+def _is_one(at: int | None, shown: tuple[int, ...]) -> bool:
+    """Whether a row or column stands for one head or token, not for the rest."""
+    return at is not None and at < len(shown)
