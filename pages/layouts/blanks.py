@@ -91,18 +91,12 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
     theme = st.context.theme.type or "light"
     colours = [ROLES[role].on_dark if theme == "dark" else ROLES[role].on_light for role in ("weights", "stream")]
     both = ~np.isnan(before)
-    st.markdown(
-        "Each token except the first is hidden in turn. "
-        + (
-            "The mean surprise is "
-            + " and ".join(
-                f"**{number(values[both].mean(), 3)} bits** for {one.model.name}"
-                for one, values in ((bert, bits), (gpt, before))
-            )
-            + "."
-        )
-        * bool(both.any())
-    )
+    sentence = "Each token except the first is hidden in turn."
+    if both.any():
+        means = {one.model.name: each[both].mean() for one, each in ((bert, bits), (gpt, before))}
+        words = " and ".join(f"**{number(mean, 3)} bits** for {name}" for name, mean in means.items())
+        sentence += f" The mean surprise is {words}."
+    st.markdown(sentence)
     figure = query_lines_figure(
         labels(gpt.trace.token_bytes)[places.start : places.stop],
         {bert.model.name: (bits, colours[0]), gpt.model.name: (before, colours[1])},

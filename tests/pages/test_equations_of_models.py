@@ -12,7 +12,7 @@ from pages.generate.run import Run
 from pages.masks.sides import Side
 from pages.masks.token_change import _finding
 from tests.reference.families import BERT, FAMILIES, LLAMA, _causal, save_small
-from tests.support.app import opened
+from tests.support.app import blobs_of, opened, panels_blob
 from tests.support.blobs import received
 from viz_model.masking.choice import MaskChoice
 from viz_ui.components.shared.packing import unpack
@@ -49,7 +49,7 @@ def on(page, folder, **choices):
 
 
 def headers(test, having):
-    found = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")]
+    found = [unpack(blob)[0] for blob in blobs_of(test)]
     return [header for header in found if having in header]
 
 
@@ -97,7 +97,7 @@ def test_headlines_are_the_equation_of_the_model(name, formula, folder_of):
 @pytest.mark.parametrize("name", ["BLOOM", "MPNet", "T5"])
 def test_a_distance_bias_is_drawn(name, folder_of):
     test = on("positions", folder_of(name), positions="Distance bias", **({"part": "encoder"} if name == "T5" else {}))
-    blob = next(e.proto.bytes for e in test.main.get("bidi_component") if "items" in unpack(e.proto.bytes)[0])
+    blob = panels_blob(test)
     drawn, allowed = received(blob)["bias"]
     model = MODELS[name].kind.from_pretrained(folder_of(name), attn_implementation="eager")
     apart = np.arange(12)[None, :] - np.arange(12)[:, None]

@@ -4,7 +4,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from tests.support.app import at, opened
+from tests.support.app import at, blobs_of, opened
 
 GPT = at(prompt="The queen gave the girl a ring.", layer=1, head=2, query=5, key=3)
 SEQ2SEQ = at(model="tiny-seq2seq", prompt="3 May 2024", target="2024-0", part="cross", layer=1, head=1, query=2, key=1)
@@ -47,11 +47,10 @@ CASES = [
 
 def shown(test: AppTest) -> list:
     """All that the page draws and says, beside its sidebar."""
-    components = [element.proto.bytes for element in test.main.get("bidi_component")]
     charts = [element.proto.spec for element in test.main.get("plotly_chart")]
     tables = [table.value.to_csv() for table in (*test.main.dataframe, *test.main.table)]
     said = [one.value for kind in ("markdown", "caption", "info", "metric") for one in test.main.get(kind)]
-    return [*components, *charts, *tables, *said]
+    return [*blobs_of(test), *charts, *tables, *said]
 
 
 @pytest.mark.parametrize(("page", "choice"), CASES)

@@ -6,7 +6,7 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from tests.support.app import address_of, opened
+from tests.support.app import address_of, blobs_of, opened
 from tests.support.blobs import received, received_generation
 from tests.support.two_stack_models import (
     EXAMPLES,
@@ -46,12 +46,8 @@ def app(page, model="marian", **address):
     return opened(page, **({"model": model} | given | address))
 
 
-def blobs(test):
-    return [element.proto.bytes for element in test.main.get("bidi_component")]
-
-
 def matrices(test):
-    [blob] = [blob for blob in blobs(test) if "items" in unpack(blob)[0]]
+    [blob] = [blob for blob in blobs_of(test) if "items" in unpack(blob)[0]]
     return received(blob)
 
 
@@ -76,7 +72,7 @@ def test_a_head_of_each_part_is_that_of_transformers(page, part):
     layer, head = LAYERS[part] - 1, 3
     test = app(page, part=part, layer=layer, head=head, query=2, key=1)
     weights = attentions()[part][layer, head].numpy()
-    [blob] = [blob for blob in blobs(test) if "items" in unpack(blob)[0]]
+    [blob] = [blob for blob in blobs_of(test) if "items" in unpack(blob)[0]]
     np.testing.assert_allclose(received(blob)["weights"][0], weights, atol=2e-5)
     header = unpack(blob)[0]
     [drawn] = [item for item in header["items"] if item.get("name") == "weights"]
@@ -87,7 +83,7 @@ def test_a_head_of_each_part_is_that_of_transformers(page, part):
     number = f"{weights[2, 1]:.4g}"
     assert number[:5] in words(test)  # the arithmetic ends in it
     if page == "heads":
-        [grid] = [unpack(blob)[0] for blob in blobs(test) if "maskBytes" in unpack(blob)[0]]
+        [grid] = [unpack(blob)[0] for blob in blobs_of(test) if "maskBytes" in unpack(blob)[0]]
         assert (grid["layers"], grid["heads"]) == (LAYERS[part], HEADS)
         columns = set(test.dataframe[0].value.columns)
         assert ("previous" in columns) == (part != "cross")
@@ -99,7 +95,7 @@ def test_without_a_target_the_decoder_reads_what_transformers_writes():
     test = app("heads", target="")
     assert f"Query (0–{len(written) - 1})" == test.number_input(key="query").label
     assert "The decoder reads the model's own output" in words(test.sidebar)
-    [header] = [unpack(blob)[0] for blob in blobs(test) if "items" in unpack(blob)[0]]
+    [header] = [unpack(blob)[0] for blob in blobs_of(test) if "items" in unpack(blob)[0]]
     [drawn] = [item for item in header["items"] if item.get("name") == "weights"]
     names = ["<|endoftext|>" if token == START else shown(bytes([token])) for token in written]
     assert header["labels"][drawn["rows"]["labels"]] == numbered(names)
@@ -148,7 +144,7 @@ def test_two_masks_of_each_part(part):
     np.testing.assert_allclose(found["weights A"][0], attentions()[part][1, 2], atol=2e-5)
     np.testing.assert_array_equal(found["mask B"][1], drawn)
     assert found["weights B"][0][~drawn].max() == 0
-    [editor] = [unpack(blob)[0] for blob in blobs(test) if "cursor" in unpack(blob)[0]]
+    [editor] = [unpack(blob)[0] for blob in blobs_of(test) if "cursor" in unpack(blob)[0]]
     assert (editor["rows"], editor["columns"]) == (labels(part, "query"), labels(part, "key"))
     assert ("An encoder predicts no token" in words(test)) == (part == "encoder")
     assert ("where the mask is causal in both passes" in words(test)) == (part == "cross")
@@ -156,12 +152,20 @@ def test_two_masks_of_each_part(part):
     assert part != "cross" or past == ["stream A", "stream B"]
 
 
+def matrices_of(test):
+    return [received(blob) for blob in blobs_of(test) if "items" in unpack(blob)[0]]
+
+
 def found_change(test):
-    return next(received(blob) for blob in blobs(test) if "items" in unpack(blob)[0] and "stream A" in received(blob))
+    return next(
+        received(blob) for blob in blobs_of(test) if "items" in unpack(blob)[0] and "stream A" in received(blob)
+    )
 
 
 def matrices_of_masks(test):
-    return next(received(blob) for blob in blobs(test) if "items" in unpack(blob)[0] and "weights A" in received(blob))
+    return next(
+        received(blob) for blob in blobs_of(test) if "items" in unpack(blob)[0] and "weights A" in received(blob)
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,12 +184,12 @@ def test_a_tensor_of_each_stack_is_opened_with_its_own_tokens(part, node, axes):
     if node.endswith("weights"):
         shown = "cross" if node.startswith("cross") else axes[0]
         np.testing.assert_allclose(drawn, attentions()[shown][1, 2], atol=2e-5)
-    [header] = [unpack(blob)[0] for blob in blobs(test) if "items" in unpack(blob)[0]]
+    [header] = [unpack(blob)[0] for blob in blobs_of(test) if "items" in unpack(blob)[0]]
     [item] = [item for item in header["items"] if item.get("name") == node]
     for axis, of in zip(("rows", "columns"), axes, strict=True):
         if of:
             assert header["labels"][item[axis]["labels"]] == labels(of, "query")
-    [diagram] = [unpack(blob)[0] for blob in blobs(test) if "around" in unpack(blob)[0]]
+    [diagram] = [unpack(blob)[0] for blob in blobs_of(test) if "around" in unpack(blob)[0]]
     assert diagram["blocks"] == LAYERS[part]
     numbers = {letter["letter"]: letter["number"] for letter in diagram["letters"]}
     assert (numbers["T"], numbers["S"]) == ((S, S) if part == "encoder" else (T, S))
@@ -200,7 +204,7 @@ def test_a_generation_reads_a_cache_that_grows_and_one_that_stays(part):
     branches = {0: ord("-"), 1: ord("7"), 2: ord("x"), 3: ord("-")}
     forced = ",".join(f"{step}:{token}" for step, token in branches.items())
     test = app("generate", part=part, layer=1, head=4, new=4, branches=forced)
-    [blob] = [blob for blob in blobs(test) if "of_source" in unpack(blob)[0]]
+    [blob] = [blob for blob in blobs_of(test) if "of_source" in unpack(blob)[0]]
     header, keys, _, weights = received_generation(blob)
     read = (START, *ids(TARGET), *list(branches.values())[:-1])
     assert (header["prompt_length"], len(header["steps"]), len(header["labels"])) == (T, 4, len(read) + 1)

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from pages.training import after
-from tests.support.app import MAIN, ROOT, at, opened
+from tests.support.app import MAIN, ROOT, at, blobs_of, opened
 from tests.support.small_models import make_model, small_config
 from tests.support.small_tokenizers import small_tokenizer
 from viz_model import fetching
@@ -66,8 +66,7 @@ def sent(test) -> str:
 
 
 def rows(test) -> dict:
-    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
-    [head] = [head for blob in blobs if "rows" in (head := unpack(blob)[0])]
+    [head] = [head for blob in blobs_of(test) if "rows" in (head := unpack(blob)[0])]
     return {row["name"]: row for row in head["rows"]}
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.app import address_of, at, ids, opened
+from tests.support.app import address_of, at, blobs_of, ids, opened
 from viz_ui.components.shared.packing import unpack
 from viz_ui.look.colours import colour_places
 from viz_ui.parts import open_matrix
@@ -17,7 +17,7 @@ NAMES = {"heads": ["weights"], "inside_a_head": ["weights"], "masks": ["weights 
 
 def drawn_items(test):
     """What is said of every matrix on the page, by its name."""
-    headers = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")]
+    headers = [unpack(blob)[0] for blob in blobs_of(test)]
     return {item["name"]: item for header in headers for item in header.get("items", []) if item["kind"] == "matrix"}
 
 

@@ -1,5 +1,6 @@
 """The app as `AppTest` runs it: every page as a link opens it, without a browser."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,9 @@ PROMPTS = {
     "control token": "<|endoftext|>",
     "200 words": "king " * 200,
 }
+
+
+CHOICE = "viz.head_choice"
 
 
 def opened(page: str = "heads", *, is_embedded: bool = False, **address) -> AppTest:
@@ -66,11 +70,22 @@ def at(**choices) -> dict[str, str]:
     return {name: str(value) for name, value in ({"model": "tiny-gpt"} | choices).items()}
 
 
+def blobs_of(test: AppTest) -> list[bytes]:
+    """What the components of the page were given; some are given a few words only, and no bytes."""
+    return [element.proto.bytes for element in test.main.get("bidi_component") if element.proto.bytes]
+
+
 def panels_blob(test: AppTest) -> bytes:
     """What the component with the matrices was given."""
-    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
-    [blob] = [blob for blob in blobs if "items" in unpack(blob)[0]]
+    [blob] = [blob for blob in blobs_of(test) if "items" in unpack(blob)[0]]
     return blob
+
+
+def framed_head(test: AppTest) -> tuple[int, int]:
+    """The layer and the head that the grid of heads was told to frame."""
+    [choice] = [element.proto for element in test.main.get("bidi_component") if element.proto.component_name == CHOICE]
+    told = json.loads(choice.json)
+    return told["layer"], told["head"]
 
 
 def ids(prompt: str) -> list[int]:
@@ -80,9 +95,8 @@ def ids(prompt: str) -> list[int]:
 
 def drawn_matrices(test):
     """Every matrix of the page by name: values, and what is not masked."""
-    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
     matrices = {}
-    for blob in blobs:
+    for blob in blobs_of(test):
         if "items" in unpack(blob)[0]:
             matrices |= received(blob)
     return matrices

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
 from tests.support import torch_tiny_seq2seq as translated
-from tests.support.app import at, opened
+from tests.support.app import at, blobs_of, framed_head, opened
 from tests.support.blobs import opened_large, received
 from tests.support.transformers_tiny_gpt import attentions, gpt2
 from viz_model.layouts.blanks import blank_bits
@@ -32,8 +32,7 @@ def layouts(section=SECTIONS[0], **address) -> AppTest:
 
 def blob(test, field):
     """What the component was given whose header has this field."""
-    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
-    [found] = [blob for blob in blobs if field in unpack(blob)[0]]
+    [found] = [blob for blob in blobs_of(test) if field in unpack(blob)[0]]
     return found
 
 
@@ -131,15 +130,15 @@ def test_cross_attention_is_drawn_target_by_source():
     assert allowed is None
     assert test.subheader[0].value.replace("\\", "") == "→ 1999-12-21"
     grid = unpack(blob(test, "heads"))[0]
-    assert (grid["layers"], grid["heads"], grid["layer"], grid["head"]) == (2, 4, 0, 3)
+    assert (grid["layers"], grid["heads"], *framed_head(test)) == (2, 4, 0, 3)
     header = unpack(blob(test, "items"))[0]
     assert header["labels"][0][:5] == ["0 → 1", "1 → 9", "2 → 9", "3 → 9", "4 → -"]
 
 
 def test_the_first_head_of_cross_attention_is_the_one_that_reads_best():
-    grid = unpack(blob(layouts("Cross-attention"), "heads"))[0]
+    framed = framed_head(layouts("Cross-attention"))
     tables = json.loads((translated.FOLDER / "heads.json").read_text()).values()
-    assert [grid["layer"], grid["head"]] == list(np.unravel_index(np.sum(list(tables), axis=0).argmax(), (2, 4)))
+    assert framed == np.unravel_index(np.sum(list(tables), axis=0).argmax(), (2, 4))
 
 
 def test_another_date_is_one_that_training_never_saw_and_is_translated():

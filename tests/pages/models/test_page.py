@@ -12,7 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 import viz_model as vm
 from tests.support import servers
-from tests.support.app import MAIN, address_of, at, opened, switch_page
+from tests.support.app import MAIN, address_of, at, blobs_of, opened, switch_page
 from tests.support.small_models import make_model, small_config
 from tests.support.small_tokenizers import small_tokenizer
 from tests.support.waiting import until
@@ -58,8 +58,7 @@ def models(**address) -> AppTest:
 
 def rows(test) -> dict:
     """The rows of the table by name."""
-    blobs = [element.proto.bytes for element in test.main.get("bidi_component")]
-    [head] = [head for blob in blobs if "rows" in (head := unpack(blob)[0])]
+    [head] = [head for blob in blobs_of(test) if "rows" in (head := unpack(blob)[0])]
     return {row["name"]: row for row in head["rows"]}
 
 

@@ -14,8 +14,8 @@ from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
 import viz_model as vm
-from tests.support.app import at, ids, opened
-from tests.support.blobs import opened_large, received
+from tests.support.app import at, blobs_of, drawn_matrices, ids, opened
+from tests.support.blobs import opened_large
 from tests.support.small_models import VOCABULARY, small_model
 from tests.support.transformers_tiny_gpt import FOLDER, attentions, gpt2
 from viz_model import checkpoints
@@ -48,15 +48,6 @@ def words(test):
     return " ".join(markdown.value for markdown in test.main.markdown)
 
 
-def matrices(test):
-    """Every matrix of the page by name: values, and what is not masked."""
-    found = {}
-    for element in test.main.get("bidi_component"):
-        if "items" in unpack(element.proto.bytes)[0]:
-            found |= received(element.proto.bytes)
-    return found
-
-
 def weights(name):
     return vm.load("tiny-gpt").transformer.get_parameter(f"{name}.weight").detach()
 
@@ -82,7 +73,7 @@ def nf4(matrix):
 
 def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
     test = app(matrix="ffn.up", matrix_row=21, matrix_column=77)
-    found, exact = matrices(test), weights("blocks.2.ffn.up")
+    found, exact = drawn_matrices(test), weights("blocks.2.ffn.up")
     packed, state = bitsandbytes.quantize_4bit(exact, blocksize=64, compress_statistics=True, quant_type="nf4")
     codes = torch.stack((packed >> 4, packed & 15), -1).view(exact.shape)
     part = (slice(16, 24), slice(64, 128))
@@ -164,7 +155,7 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     expected, logits = rounded_gpt2(nf4)
     before = attentions(ids(PROMPT))
     test = app(quantization=EFFECTS)
-    found = matrices(test)
+    found = drawn_matrices(test)
     np.testing.assert_allclose(found["before"][0], before[LAYER, HEAD], atol=2e-4)
     changed = np.abs(expected - before).max()
     np.testing.assert_allclose(found["after"][0], expected[LAYER, HEAD], atol=0.02 * changed)
@@ -184,7 +175,7 @@ def test_every_head_and_the_prediction_against_transformers_with_rounded_weights
     assert said == pytest.approx(divergence, rel=0.1)
     test.button(key="most_changed").click().run()
     assert tuple(test.number_input(key=name).value for name in ("layer", "head")) == largest
-    np.testing.assert_allclose(matrices(test)["after"][0], expected[largest], atol=0.02 * changed)
+    np.testing.assert_allclose(drawn_matrices(test)["after"][0], expected[largest], atol=0.02 * changed)
     [metric] = test.metric
     assert metric.label == "Loss on held-out text, nats per token"
     assert float(metric.value.split(" → ")[0]) == pytest.approx(held_out_loss(), abs=1e-3)  # four digits are shown
@@ -194,11 +185,11 @@ def test_effects_open_on_the_head_that_changes_most_unless_the_reader_chose_one(
     section = {"model": "tiny-gpt", "prompt": PROMPT, "quantization": "What they do"}
     test = opened("quantization", **section)
     assert "most_changed" not in [button.key for button in test.button], "the chosen head is the one that changes most"
-    shown = np.abs(matrices(test)["difference"][0]).max()
+    shown = np.abs(drawn_matrices(test)["difference"][0]).max()
     other = opened("quantization", **section, head="1.0")
     assert tuple(other.number_input(key=name).value for name in ("layer", "head")) == (1, 0)
     other.button(key="most_changed").click().run()
-    assert np.abs(matrices(other)["difference"][0]).max() == shown > 0
+    assert np.abs(drawn_matrices(other)["difference"][0]).max() == shown > 0
 
 
 def held_out_loss():
@@ -263,20 +254,20 @@ def test_a_click_on_a_weight_or_a_row_of_the_table_opens_it():
     assert received_labels(test, "before") == ([str(row) for row in range(128, 136)], [str(c) for c in range(192, 256)])
     show(test, matrix="attn.output", layer=3)
     np.testing.assert_allclose(
-        matrices(test)["before"][0], weights("blocks.3.attn.output")[128:136, 192:256], rtol=1e-6
+        drawn_matrices(test)["before"][0], weights("blocks.3.attn.output")[128:136, 192:256], rtol=1e-6
     )
 
 
 def marked(test):
     """What the component frames, within the part that is drawn."""
-    headers = [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")]
+    headers = [unpack(blob)[0] for blob in blobs_of(test)]
     [found] = [header["marked"] for header in headers if header.get("marked")]
     return found
 
 
 def received_labels(test, name):
-    for element in test.main.get("bidi_component"):
-        header, _ = unpack(element.proto.bytes)
+    for blob in blobs_of(test):
+        header, _ = unpack(blob)
         for item in header.get("items", []):
             if item.get("name") == name:
                 return tuple(header["labels"][item[axis]["labels"]] for axis in ("rows", "columns"))
@@ -329,9 +320,9 @@ def test_models_of_any_layout(changes, tmp_path, monkeypatch):
         assert not test.info
         stack = "" if part == "self" else "encoder." if part == "encoder" else "decoder."
         exact = transformer.get_parameter(f"{stack}blocks.1.attn.query.weight")[:8]
-        np.testing.assert_allclose(matrices(test)["before"][0], exact.half().float(), rtol=1e-6)
+        np.testing.assert_allclose(drawn_matrices(test)["before"][0], exact.half().float(), rtol=1e-6)
         show(test, quantization=EFFECTS)
-        assert set(matrices(test)) == {"before", "after", "difference"}
+        assert set(drawn_matrices(test)) == {"before", "after", "difference"}
     show(test, quantization=THREE)
     [table] = [markdown.value for markdown in test.main.markdown if "\u200bAttention |" in markdown.value]
     assert ("KV cache" in table) == (transformer.config.layout != "encoder-only")

@@ -9,7 +9,7 @@ import torch
 from scipy.special import log_softmax
 from streamlit.testing.v1 import AppTest
 
-from tests.support.app import PROMPTS, at, ids, opened
+from tests.support.app import PROMPTS, at, blobs_of, ids, opened
 from tests.support.blobs import received
 from tests.support.transformers_tiny_gpt import gpt2
 from tests.support.waiting import PATIENCE, until
@@ -31,7 +31,7 @@ def app(**address) -> AppTest:
 
 def header(test: AppTest, field: str) -> dict:
     """What the component with this field was given."""
-    headers = [unpack(part.proto.bytes)[0] for part in test.main.get("bidi_component")]
+    headers = [unpack(blob)[0] for blob in blobs_of(test)]
     [found] = [one for one in headers if field in one]
     return found
 
@@ -137,9 +137,9 @@ def test_a_training_is_watched_to_its_end_and_kept(desk, monkeypatch, tmp_path):
     np.testing.assert_allclose(lines["training loss"][1:], [shot.loss for shot in shots[1:]], atol=1e-3)
     np.testing.assert_allclose(lines["induction"], [shot.induction.max() for shot in shots], atol=1e-3)
     [blob] = [
-        part.proto.bytes
-        for part in test.main.get("bidi_component")
-        if [item.get("name") for item in unpack(part.proto.bytes)[0].get("items", [])] == ["weights"]
+        blob
+        for blob in blobs_of(test)
+        if [item.get("name") for item in unpack(blob)[0].get("items", [])] == ["weights"]
     ]
     np.testing.assert_allclose(received(blob)["weights"][0], shots[-1].weights[1, 0], atol=1e-3)
     assert "before and after" in "\n".join(one.value for one in test.subheader)

@@ -7,9 +7,11 @@ import { bitsOf, colours, happens, mounted, packed, stepsOn, textsOf } from "../
 
 /** @typedef {import("../../support/page.js").Mounted} Mounted */
 
-const { default: headGrid } = await import("../../../viz_ui/components/head_grid/head_grid.js");
+const { default: headGrid, tellChoice } = await import("../../../viz_ui/components/head_grid/head_grid.js");
 
 const NOTES = ["", "reads the token before", "", "", "", "induction"]; // two layers of three heads
+
+const CHOICE = { grid: "heads", layer: 1, head: 0, answered: 0 };
 
 /**
  * @param {any} changes
@@ -17,13 +19,16 @@ const NOTES = ["", "reads the token before", "", "", "", "induction"]; // two la
  */
 function blobOf(changes = {}, masked = []) {
   const header = { layers: 2, heads: 3, keyHeads: null, notes: NOTES, rows: 2, columns: 2, maskForEach: false,
-    maskBytes: Math.ceil(masked.length / 8), layer: 1, head: 0, answered: 0, ...changes };
-  const steps = Uint8Array.from({ length: 6 * 4 }, (_, i) => i + 1);
+    maskBytes: Math.ceil(masked.length / 8), name: "heads", ...changes };
+  const steps = Uint8Array.from({ length: header.layers * header.heads * 4 }, (_, i) => i + 1);
   return packed(header, colours.sequential, steps, bitsOf(masked));
 }
 
-const drawn = (changes = {}, /** @type {number[]} */ masked = []) => mounted(headGrid, "head-grid",
-  blobOf(changes, masked));
+function drawn(changes = {}, /** @type {number[]} */ masked = [], choice = {}) {
+  const one = mounted(headGrid, "head-grid", blobOf(changes, masked));
+  tellChoice({ ...CHOICE, ...choice });
+  return one;
+}
 const buttons = (/** @type {Mounted} */ { root }) => root.querySelectorAll("button");
 const chosen = (/** @type {Mounted} */ one) => buttons(one).findIndex((node) => node.ariaPressed === "true");
 const caption = (/** @type {Mounted} */ { root }) => root.querySelector(".caption").textContent;
@@ -34,7 +39,7 @@ test("each head is named by its layer, its number, and what it was found to do",
     "Layer 1, head 0", "Layer 1, head 1", "Layer 1, head 2, induction",
   ]);
   assert.equal(caption(drawn()), "Chosen: layer 1, head 0");
-  assert.equal(caption(drawn({ head: 2 })), "Chosen: layer 1, head 2 · induction");
+  assert.equal(caption(drawn({}, [], { head: 2 })), "Chosen: layer 1, head 2 · induction");
   assert.equal(drawn().root.ariaLabel, "Choose one of 2 × 3 heads; arrow keys move");
   assert.deepEqual(textsOf(drawn().root, ".layer-name"), ["layer 0", "layer 1"]);
   assert.deepEqual(textsOf(drawn().root, ".head-name"), ["0", "1", "2"]);
@@ -73,10 +78,26 @@ test("an answer to an earlier choice takes nothing back, one to the last does", 
   const one = drawn();
   happens(buttons(one)[5], "click");
   happens(buttons(one)[2], "click");
-  one.send(blobOf({ layer: 1, head: 2, answered: 1 }));
+  tellChoice({ ...CHOICE, layer: 1, head: 2, answered: 1 });
   assert.equal(chosen(one), 2);
-  one.send(blobOf({ layer: 0, head: 1, answered: 2 }));
+  tellChoice({ ...CHOICE, layer: 0, head: 1, answered: 2 });
   assert.equal(chosen(one), 1);
+});
+
+test("a choice that comes before its grid is taken when the grid is there, one of another grid never", () => {
+  tellChoice({ ...CHOICE, grid: "early", layer: 0, head: 2 });
+  const one = mounted(headGrid, "head-grid", blobOf({ name: "early" }));
+  assert.equal(chosen(one), 2);
+  tellChoice({ ...CHOICE, grid: "another", layer: 1, head: 1 });
+  assert.equal(chosen(one), 2);
+});
+
+test("a choice that the grid has no head for waits for the grid that has it", () => {
+  const one = drawn();
+  tellChoice({ ...CHOICE, layer: 3, head: 1 });
+  assert.equal(chosen(one), 3);
+  one.send(blobOf({ layers: 4, notes: Array(12).fill("") }));
+  assert.equal(chosen(one), 10);
 });
 
 test("each head's picture stands in its place, and what is masked is not drawn", () => {

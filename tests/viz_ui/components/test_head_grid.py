@@ -1,11 +1,13 @@
 """Thumbnails against loops written out, and the blob that the grid of heads is drawn from."""
 
+import json
 import time
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
-from viz_ui.components.head_grid import checked_pick, pack_grid
+from viz_ui.components.head_grid import checked_pick, head_grid, pack_grid
 from viz_ui.components.shared.packing import unpack
 from viz_ui.look.colours import sequential_lut
 from viz_ui.look.thumbnails import thumbnails
@@ -89,7 +91,7 @@ def test_thumbnails_are_quick_enough_for_every_rerun():
 
 def packed(shape=(2, 3, 4, 5), allowed=None, **changes):
     steps = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
-    return steps, pack_grid(steps, allowed, sequential_lut(), **({"layer": 1, "head": 2} | changes))
+    return steps, pack_grid(steps, allowed, sequential_lut(), name="heads", **changes)
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -98,7 +100,7 @@ def test_the_blob_holds_colours_steps_and_one_bit_a_masked_cell(each):
     steps, blob = packed(allowed=allowed, labels=[["a", "", "b"], ["", "", "c"]])
     header, content = unpack(blob)
     assert (header["layers"], header["heads"], header["rows"], header["columns"]) == (2, 3, 4, 5)
-    assert (header["layer"], header["head"], header["maskForEach"]) == (1, 2, each)
+    assert (header["name"], header["maskForEach"]) == ("heads", each)
     assert header["notes"] == ["a", "", "b", "", "", "c"]
     content = np.frombuffer(content, np.uint8)
     lut, drawn, bits = np.split(content, [768, 768 + steps.size])
@@ -124,8 +126,6 @@ def test_a_large_model_stays_within_the_budget_of_a_page():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"layer": 2}, "layer 2"),
-        ({"head": -1}, "head -1"),
         ({"allowed": np.ones((5, 4), bool)}, "mask of shape"),
         ({"labels": [["a", "b", "c"]]}, "one text for each"),
         ({"key_heads": [0, 1]}, "each of 3 heads"),
@@ -135,6 +135,36 @@ def test_a_large_model_stays_within_the_budget_of_a_page():
 def test_what_does_not_fit_is_refused_by_name(changes, words):
     with pytest.raises(ValueError, match=words):
         packed(**changes)
+
+
+@pytest.mark.parametrize(("layer", "head"), [(2, 0), (0, -1), (0, 3)])
+def test_a_head_that_is_not_there_is_refused(layer, head):
+    steps = np.zeros((2, 3, 4, 5), np.uint8)
+    with pytest.raises(ValueError, match=f"no layer {layer}, head {head}"):
+        head_grid(steps, None, sequential_lut(), layer=layer, head=head, key="heads")
+
+
+def test_the_pictures_are_not_sent_again_for_another_choice():
+    """Streamlit leaves out a message whose bytes the browser still has; the choice has one of its own."""
+
+    def page():
+        import numpy as np
+        import streamlit as st
+
+        from viz_ui.components.head_grid import head_grid
+        from viz_ui.look.colours import sequential_lut
+
+        steps = np.arange(120, dtype=np.uint8).reshape(2, 3, 4, 5)
+        layer, head = st.session_state.get("now", (0, 0))
+        head_grid(steps, None, sequential_lut(), layer=layer, head=head, key="heads")
+
+    test = AppTest.from_function(page).run()
+    before, choice = (element.proto for element in test.get("bidi_component"))
+    assert json.loads(choice.json) == {"grid": "heads", "layer": 0, "head": 0, "answered": 0}
+    test.session_state.now = (1, 2)
+    after, choice = (element.proto for element in test.run().get("bidi_component"))
+    assert after == before
+    assert json.loads(choice.json) == {"grid": "heads", "layer": 1, "head": 2, "answered": 0}
 
 
 def test_an_event_from_the_browser_is_believed_only_inside_the_grid():

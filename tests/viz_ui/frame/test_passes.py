@@ -7,7 +7,7 @@ import torch
 from streamlit.runtime.scriptrunner import StopException
 
 import viz_model as vm
-from tests.support.app import address_of, opened
+from tests.support.app import address_of, blobs_of, opened
 from tests.support.screen import Screen
 from tests.support.waiting import PATIENCE
 from viz_model.jobs import Job, Turns, Visitor
@@ -172,7 +172,7 @@ def test_a_page_whose_passes_are_shown_is_the_same_page(page, monkeypatch):
     shown = opened(page, **address)
     assert not shown.exception
     assert [text.value for text in shown.markdown] == [text.value for text in quick.markdown]
-    pictures = [[element.proto.bytes for element in test.main.get("bidi_component")] for test in (quick, shown)]
+    pictures = [blobs_of(test) for test in (quick, shown)]
     assert page == "generate" or pictures[0] == pictures[1]  # steps are timed
 
 
@@ -217,7 +217,7 @@ def test_passes_under_masks_can_be_stopped_and_the_page_says_so(monkeypatch):
     test.selectbox(key="mask_b").set_value("padding").run()
     assert not test.exception
     assert test.selectbox(key="mask_b").value == "padding"
-    assert not [blob for blob in test.main.get("bidi_component") if b"weights A" in blob.proto.bytes]
+    assert not [blob for blob in blobs_of(test) if b"weights A" in blob]
 
 
 def test_a_page_that_waits_for_nothing_ends_what_another_one_waited_for():

@@ -29,14 +29,33 @@ const MOVES = {
  * @property {number} columns
  * @property {boolean} maskForEach whether each head has a mask of its own
  * @property {number} maskBytes
+ * @property {string} name of the grid
+ */
+
+/**
+ * What Python has chosen.
+ * @typedef {object} Choice
+ * @property {string} grid its name
  * @property {number} layer
  * @property {number} head
- * @property {number} answered
+ * @property {number} answered the number of the last pick that was taken
  */
+
+/** @type {Map<string, Choice>} */
+const choices = new Map(); // the last of each grid: it may come before the grid is there
+/** @type {Map<string, HeadGrid>} */
+const grids = new Map();
+
+/** @param {Choice} choice */
+export function tellChoice(choice) {
+  choices.set(choice.grid, choice);
+  grids.get(choice.grid)?.take(choice);
+}
 
 class HeadGrid {
   /** @type {import("../shared/mounting.js").Send} */
   send;
+  name = "";
   /** @type {string | undefined} */
   shape; // what the buttons were made for
   layers = 0;
@@ -55,7 +74,8 @@ class HeadGrid {
   headNames = [];
   /** @type {HTMLElement[]} */
   layerNames = [];
-  told = 0; // the head that Python has chosen
+  /** @type {number | undefined} */
+  told; // the head that Python has chosen
   /** @type {number | undefined} */
   chosen;
   /** @type {number | undefined} */
@@ -101,6 +121,9 @@ class HeadGrid {
   end() {
     this.observer.disconnect();
     this.endZoom();
+    if (grids.get(this.name) !== this) return; // one that came after it has the name
+    grids.delete(this.name);
+    choices.delete(this.name);
   }
 
   /** @param {Uint8Array} data */
@@ -109,18 +132,26 @@ class HeadGrid {
     /** @type {Header} */
     const header = head;
     applyTheme(this.root);
-    const hadFocus = this.hasFocus();
+    grids.set(header.name, this);
     const shape = [header.layers, header.heads, header.keyHeads].join();
     if (shape !== this.shape) this.build(header);
-    this.shape = shape;
-    this.name(header.notes);
+    Object.assign(this, { name: header.name, shape });
+    this.nameButtons(header.notes);
     const table = pixelTable(bytes(768));
     const steps = bytes(header.layers * header.heads * header.rows * header.columns);
     this.paint(header, table, steps, bytes(header.maskBytes));
     this.draw();
-    this.told = header.layer * header.heads + header.head;
-    this.picks ??= header.answered;
-    if (header.answered >= this.picks) this.pending = undefined; // an answer to an earlier pick ends nothing
+    const choice = choices.get(header.name);
+    if (choice) this.take(choice);
+  }
+
+  /** @param {Choice} choice */
+  take({ layer, head, answered }) {
+    if (layer >= this.layers || head >= this.heads) return; // of the model before; that of this one follows
+    const hadFocus = this.hasFocus();
+    this.told = layer * this.heads + head;
+    this.picks ??= answered;
+    if (answered >= this.picks) this.pending = undefined; // an answer to an earlier pick ends nothing
     this.choose(this.pending ?? this.told, hadFocus);
   }
 
@@ -175,7 +206,7 @@ class HeadGrid {
   }
 
   /** @param {string[]} notes */
-  name(notes) {
+  nameButtons(notes) {
     this.notes = notes;
     this.buttons.forEach((button, index) => {
       const words = [this.place(index).replace("layer", "Layer"), this.sharing(index), notes[index]];
@@ -285,7 +316,7 @@ class HeadGrid {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.pending = undefined;
-      this.choose(this.told, this.hasFocus());
+      if (this.told !== undefined) this.choose(this.told, this.hasFocus());
     }, ANSWER_MS);
     this.picks = (this.picks ?? 0) + 1;
     this.tell(Math.floor(index / this.heads), index % this.heads, this.picks);

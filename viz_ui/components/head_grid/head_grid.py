@@ -4,6 +4,9 @@ What the picture of a head shows, its colours and what is chosen are the page's 
 
     small, seen = thumbnails(weights, low=0, high=1, allowed=mask)        # viz_ui.look.thumbnails
     head_grid(small, seen, sequential_lut(), layer=2, head=5, key="heads", on_pick=choose)
+
+Which one is chosen is a message of its own. So the pictures, which stay the same when another head is chosen, are not
+sent again: Streamlit sends no message of 10 kB and more that the browser still has.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ _component = component(
     script="head_grid/head_grid.js",
     styles=("head_grid/head_grid.css",),
 )
+_choice = component("viz.head_choice", html="<span hidden></span>", script="head_grid/head_choice.js", styles=())
 
 
 def head_grid(
@@ -57,17 +61,13 @@ def head_grid(
             on_pick(layer, head)
 
     answered = f"{key}_answered"  # the number of the last pick that was taken: keys can be faster than answers
-    data = pack_grid(
-        thumbnails,
-        allowed,
-        lut,
-        layer=layer,
-        head=head,
-        labels=labels,
-        key_heads=key_heads,
-        answered=st.session_state.get(answered, 0),
-    )
+    if not (0 <= layer < shape[0] and 0 <= head < shape[1]):
+        raise ValueError(f"There is no layer {layer}, head {head} among {shape[0]} x {shape[1]}.")
+    data = pack_grid(thumbnails, allowed, lut, name=key, labels=labels, key_heads=key_heads)
     _component(data=data, key=key, on_pick_change=picked)
+    choice = {"grid": key, "layer": int(layer), "head": int(head), "answered": st.session_state.get(answered, 0)}
+    with st.container(key=f"chosen_in_{key}"):  # main.css hides it
+        _choice(data=choice, key=f"{key}_choice")
 
 
 def pack_grid(
@@ -75,20 +75,19 @@ def pack_grid(
     allowed: np.ndarray | None,
     lut: np.ndarray,
     *,
-    layer: int,
-    head: int,
+    name: str,
     labels: list[list[str]] | None = None,
     key_heads: list[int] | None = None,
-    answered: int = 0,
 ) -> bytes:
-    """The blob that the script draws from: lut, thumbnails, then one bit a masked cell (see `packing`)."""
+    """The blob that the script draws from: lut, thumbnails, then one bit a masked cell (see `packing`).
+
+    name: by which the choice, a message of its own, finds the grid.
+    """
     if thumbnails.ndim != 4 or thumbnails.dtype != np.uint8 or not thumbnails.size:
         raise ValueError(f"Thumbnails are uint8 (L,H,P,R), not {thumbnails.dtype} {thumbnails.shape}.")
     if lut.shape != (256, 3) or lut.dtype != np.uint8:
         raise ValueError(f"A colour table is uint8 (256,3), not {lut.dtype} {lut.shape}.")
     layers, heads, rows, columns = thumbnails.shape
-    if not (0 <= layer < layers and 0 <= head < heads):
-        raise ValueError(f"There is no layer {layer}, head {head} among {layers} x {heads}.")
     if allowed is not None and allowed.shape not in (thumbnails.shape, (rows, columns)):
         raise ValueError(f"A mask of shape {allowed.shape} fits no thumbnails of shape {thumbnails.shape}.")
     notes = [note for row in labels or [] for note in row]
@@ -102,9 +101,7 @@ def pack_grid(
         "heads": heads,
         "rows": rows,
         "columns": columns,
-        "layer": int(layer),
-        "head": int(head),
-        "answered": answered,
+        "name": name,
         "notes": notes,
         "keyHeads": key_heads,
         "maskBytes": len(masked),
