@@ -340,7 +340,7 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
         for layer in range(trace.n_layers):
             if trace.part != "cross":
                 stream, found = trace[trace.site("resid_pre", layer)], components(trace, range(trace.length), layer)
-                assert (found.stream - stream).abs().max() <= 1e-5 * stream.abs().max()
+                assert (found.parts.sum(0) - stream).abs().max() <= 1e-5 * stream.abs().max()
             for head in range(trace.config.n_heads):
                 if name in OF_THEIR_OWN:
                     with pytest.raises(vm.VizError, match=whole.config.family):

@@ -3,11 +3,12 @@
 Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", "Residual stream". With its norms frozen at
 what they divided by in the pass (`linear_maps`), a stream that a norm has gone over is such a sum, too.
 
-Symbols: A components, n positions, C model width.
+Symbols: A components, n positions, C model width, E numbers that are read of a vector.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol, Self
 
 import torch
@@ -17,7 +18,7 @@ from viz_model.transformer.attention import Equation
 from viz_model.transformer.changes import changed
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
-from viz_model.transformer.linear_maps import BlockMaps, Maps, carried, constant_last
+from viz_model.transformer.linear_maps import BlockMaps, Maps, Reader, read_through, through
 
 TOKENS, POSITIONS, SEGMENTS, EMBEDDING, HEAD, ATTENTION, FEED_FORWARD, BLOCK, VECTOR, BIASES = (
     "token embedding",
@@ -55,16 +56,63 @@ class Component:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
-    """`parts` (A,n,C) in float64, which add up to the stream at n positions; the last one is the biases."""
+class Added:
+    """What was added to a stream at once: numbers of A components, which stand side by side in what enters `maps`
+    (A,n,·); what comes out was added."""
 
     components: tuple[Component, ...]
-    parts: Tensor
+    numbers: Tensor
+    maps: Maps = ()
 
     @property
-    def stream(self) -> Tensor:
-        """Their sum: (n,C)."""
-        return self.parts.sum(0)
+    def entering(self) -> Tensor:
+        """All components side by side: (n,·)."""
+        return self.numbers.transpose(0, 1).flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """That a stream (n,C) went through maps, as behind the sum in a post-norm block."""
+
+    entering: Tensor
+    maps: Maps
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """What a stream of n vectors (n,C) is made of: the steps from which it came. The last component is the biases."""
+
+    steps: tuple[Added | Changed, ...]
+    width: int
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        added = (step.components for step in self.steps if isinstance(step, Added))
+        return (*chain.from_iterable(added), Component(BIASES))
+
+    def readers(self, reader: Reader) -> Iterator[tuple[Added, Reader]]:
+        """What was added, the last first; and who reads its numbers, where `reader` reads the stream. The constant is
+        what the biases on the way add, from there on."""
+        for step in reversed(self.steps):
+            before = read_through(step.maps, step.entering, reader)
+            if isinstance(step, Changed):
+                reader = before
+            else:
+                reader = replace(reader, constant=before.constant)
+                yield step, before
+
+    def read(self, reader: Reader) -> Tensor:
+        """What is read of each component: (A,n,E) in float64. Their sum is what is read of the stream."""
+        parts = []
+        for added, before in self.readers(reader):
+            parts.insert(0, before.of_blocks(added.numbers))
+        biases = before.constant.expand(parts[0].shape[1:])
+        return torch.cat((*parts, biases[None]))
+
+    @property
+    def parts(self) -> Tensor:
+        """Each component as what it is in the stream: (A,n,C) in float64."""
+        return self.read(Reader.along(torch.eye(self.width)))
 
 
 class Pass(Protocol):
@@ -81,7 +129,7 @@ class Pass(Protocol):
 
     def weights_of(self, layer: int, queries: Sequence[int]) -> Tensor: ...
 
-    def mixed_of(self, layer: int, queries: Sequence[int]) -> Tensor: ...
+    def mixed(self, layer: int) -> Tensor: ...
 
     def equation(self, layer: int) -> Equation: ...
 
@@ -92,95 +140,61 @@ def components(run: Pass, positions: Sequence[int], layer: int | None = None) ->
 
     Cross-attention queries read the stream behind the self-attention of their layer.
     """
-    walk = Walk(run, list(positions))
+    walk = _Walk(run, list(positions))
     last = run.config.layers_of(run.part) if layer is None else layer
     for number in range(last):
         walk.through_block(number)
     if layer is not None and run.part == "cross":
         walk.through_attention(layer, "decoder")
-    return Components(tuple(walk.components), walk.parts)
+    return Components(tuple(walk.steps), run.config.d_model)
 
 
-@dataclass(frozen=True, eq=False)
-class Passed:
-    """Maps that the whole stream went through, and what entered: (n,C)."""
-
-    maps: Maps
-    entering: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class WrittenByHeads:
-    """What the heads of an attention wrote into the stream: their mixed values side by side (n,H·D) through `maps`.
-
-    behind: how many times the whole stream had gone through maps before.
-    """
-
-    part: str
-    layer: int
-    maps: Maps
-    mixed: Tensor
-    behind: int
-
-
-class Walk:
-    """Through a stack from its embeddings on; `components` and `parts` are those of the stream so far.
-
-    passed, written: what happened to the stream on the way, in its order.
-    """
+class _Walk:
+    """Through a stack from its embeddings on; `steps` are those of the stream so far."""
 
     def __init__(self, run: Pass, positions: list[int]):
         self.run, self.positions = run, positions
         self.stack_part = "decoder" if run.part == "cross" else run.part
         found = self._embeddings()
-        zeros = torch.zeros_like(next(iter(found.values())))
-        self.components = [*(Component(kind) for kind in found), Component(BIASES)]
-        self.parts = torch.stack([*found.values(), zeros])
-        self.passed: list[Passed] = []
-        self.written: list[WrittenByHeads] = []
+        self.steps: list[Added | Changed] = [Added((Component(kind),), rows[None]) for kind, rows in found.items()]
         if TOKENS in found:  # else the stream is taken as it is behind the norm
-            self.through(run.host.stack_maps(self.stack_part).embedding)
+            self._change(sum(found.values()), run.host.stack_maps(self.stack_part).embedding)
 
     def through_block(self, layer: int) -> None:
         maps = self._maps(layer)
         for part, of in [(self.stack_part, maps.attn)] + ([("cross", maps.cross)] if maps.cross else []):
             if of.output is None and (maps.is_parallel or self._after_attention(layer, part) is None):
-                self._add(BLOCK, layer, self._behind(layer) - self.stream)  # more is not known of it
-                break
+                self._add(BLOCK, layer, self._behind(layer) - self._before_attention(layer, part))
+                break  # more is not known of it
             self.through_attention(layer, part)
         else:
             if maps.has_feed_forward:
-                self._add(FEED_FORWARD, layer, self._given_by_feed_forward(layer, maps))
-                self.through(maps.after)
-        self._through_edits(layer)
+                given = self._given_by_feed_forward(layer, maps)
+                self._add(FEED_FORWARD, layer, given)
+                if maps.after:
+                    self._change(self._held(layer, "resid_mid") + given, maps.after)
+        if (added := self._added_by_edits(layer)) is not None:
+            self._add(VECTOR, layer, added)
 
     def through_attention(self, layer: int, part: str) -> None:
-        maps = self._maps(layer)
+        maps, before = self._maps(layer), self._before_attention(layer, part)
         maps = maps.cross if part == "cross" else maps.attn
         if maps.output is None:
-            self._add(ATTENTION, layer, self._after_attention(layer, part) - self.stream, part)
+            self._add(ATTENTION, layer, self._after_attention(layer, part) - before, part)
             return
-        mixed = self.run.of(part).mixed_of(layer, self.positions).double()  # (H,n,D)
-        heads, length, width = mixed.shape
-        side_by_side = mixed.transpose(0, 1).flatten(-2)  # (n,H·D)
-        self.written.append(WrittenByHeads(part, layer, maps.output, side_by_side, len(self.passed)))
-        apart = torch.zeros(heads + 1, length, heads, width, dtype=torch.float64)  # the last: constants
-        apart[range(heads), :, range(heads)] = mixed
-        own = [Component(HEAD, layer, head, part) for head in range(heads)]
-        self._take(own, carried(maps.output, apart.flatten(-2)))
-        self.through(maps.after)
-
-    def through(self, maps: Maps) -> None:
-        """The whole stream goes through these maps, such as the norm behind a half (post-norm)."""
-        self.passed.append(Passed(maps, self.stream))
-        self.parts = carried(maps, self.parts)
-
-    @property
-    def stream(self) -> Tensor:
-        return self.parts.sum(0)
+        mixed = self.run.of(part).mixed(layer)[:, self.positions].double()  # (H,n,D)
+        heads = tuple(Component(HEAD, layer, head, part) for head in range(len(mixed)))
+        added = Added(heads, mixed, maps.output)
+        self.steps.append(added)
+        if maps.after:
+            self._change(before + through(maps.output, added.entering), maps.after)
 
     def _maps(self, layer: int) -> BlockMaps:
         return self.run.host.maps(self.run.config.block_name(self.stack_part, layer))
+
+    def _before_attention(self, layer: int, part: str) -> Tensor:
+        """The stream that the queries of an attention are made of."""
+        return self._held(layer, "resid_self" if part == "cross" else "resid_pre")
 
     def _after_attention(self, layer: int, part: str) -> Tensor | None:
         """The stream behind an attention, as the pass has it."""
@@ -192,22 +206,15 @@ class Walk:
         if maps.after:
             return self._held(layer, "ffn.out")
         if maps.is_parallel:
-            given = self._held(layer, "attn.out")
-            before = self.stream if given is None else self._held(layer, "resid_pre") + given
+            before = self._held(layer, "resid_pre") + self._written_by_attention(layer)
         else:
             before = self._held(layer, "resid_mid")
         return self._behind(layer) - before
 
     def _behind(self, layer: int) -> Tensor:
         """The stream behind a layer, before an edit adds a vector to it."""
-        added = self._added_by_edits(layer)
-        stream = self._held(layer, "resid_post")
+        added, stream = self._added_by_edits(layer), self._held(layer, "resid_post")
         return stream if added is None else stream - added
-
-    def _through_edits(self, layer: int) -> None:
-        added = self._added_by_edits(layer)
-        if added is not None:
-            self._add(VECTOR, layer, added)
 
     def _added_by_edits(self, layer: int) -> Tensor | None:
         """What edits of the pass add to the stream behind a layer; None where there is no such edit."""
@@ -216,6 +223,10 @@ class Walk:
             return None
         nothing = torch.zeros_like(self.run.tensors[site])  # (T,C)
         return changed(self.run.host.changes, site, nothing)[self.positions].double()
+
+    def _written_by_attention(self, layer: int) -> Tensor:
+        held, heads = self._held(layer, "attn.out"), self.steps[-1]
+        return through(heads.maps, heads.entering) if held is None else held
 
     def _embeddings(self) -> dict[str, Tensor]:
         """Rows of tokens, positions and segments, where the stream begins with their sum, else what it begins with."""
@@ -232,10 +243,8 @@ class Walk:
         return None if tensor is None else tensor[self.positions].double()
 
     def _add(self, kind: str, layer: int, added: Tensor, part: str = "self") -> None:
-        self._take([Component(kind, layer, part=part)], torch.stack((added, torch.zeros_like(added))))
+        self.steps.append(Added((Component(kind, layer, part=part),), added[None]))
 
-    def _take(self, own: list[Component], added: Tensor) -> None:
-        """Put these before the biases, to which the last one of `added` (A+1,n,C) goes."""
-        joined = torch.cat((self.parts[:-1], added[:-1], self.parts[-1:]))
-        self.parts = constant_last(joined, added[-1])
-        self.components = [*self.components[:-1], *own, self.components[-1]]
+    def _change(self, entering: Tensor, maps: Maps) -> None:
+        if maps:
+            self.steps.append(Changed(entering, maps))

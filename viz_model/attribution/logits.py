@@ -11,7 +11,7 @@ from torch import Tensor
 
 from viz_model.attribution.components import Component, Pass, components
 from viz_model.errors import VizError
-from viz_model.transformer.linear_maps import Maps, carried, through
+from viz_model.transformer.linear_maps import Maps, Reader, read_through, through
 
 MEAN = "mean"
 
@@ -46,21 +46,27 @@ class LogitTerms:
 def logit_terms(run: Pass, token: int, position: int, logits: Tensor, than: int | str | None) -> LogitTerms:
     """The terms of a token's logit at a position. logits (V,): those of the pass there."""
     facts, behind = run.config, run.host.stack_maps(run.config.self_part).unembedding
-    made = components(run, [position])
-    parts = carried((*final_maps(run), *behind), made.parts)[:, 0]  # (A,C)
-    reading, (_, bias) = reading_of(run, token, than), run.host.unembedding_rows()
-    terms = parts @ reading
+    made, (_, bias) = components(run, [position]), run.host.unembedding_rows()
+    terms = made.read(reader_of_logit(run, token, position, than))[:, 0, 0]
     added = 0.0 if bias is None else bias[token].double() - _less(bias, than)
     terms[-1] += added
     if facts.unembedding_softcap is None:
         logit = logits[token].double() - _less(logits, than)
     else:
         end = run.tensors[f"{facts.stack_name(facts.self_part)}final_norm"][[position]].double()
-        logit = through(behind, end)[0] @ reading + added
+        logit = through(behind, end)[0] @ _direction(run, token, than) + added
     return LogitTerms(made.components, terms, logit.item(), than, facts.unembedding_softcap, facts.unembedding_hidden)
 
 
-def reading_of(run: Pass, token: int, than: int | str | None) -> Tensor:
+def reader_of_logit(run: Pass, token: int, position: int, than: int | str | None) -> Reader:
+    """Who reads a token's logit, less that of another one, of the stream behind the last layer at a position."""
+    last = run.config.block_name(run.config.self_part, run.config.layers_of(run.config.self_part) - 1)
+    maps = (*final_maps(run), *run.host.stack_maps(run.config.self_part).unembedding)
+    reader = Reader.along(_direction(run, token, than)[None])
+    return read_through(maps, run.tensors[f"{last}.resid_post"][[position]].double(), reader)
+
+
+def _direction(run: Pass, token: int, than: int | str | None) -> Tensor:
     """What is multiplied with what the unembedding reads for a token's logit, less that of another one: (C,)."""
     rows, _ = run.host.unembedding_rows()
     return rows[token].double() - _less(rows, than)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.attribution.components import Component, Components, Pass, components
+from viz_model.attribution.components import Component, Pass, components
 from viz_model.errors import VizError
-from viz_model.transformer.linear_maps import Maps, carried, turned
+from viz_model.transformer.linear_maps import AttentionMaps, Maps, Reader, read_through, turned
 
 ROW = "row"
-CHUNK = 64  # keys
+CHUNK_BYTES = 128 * 2**20  # of what is read of so many keys at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,63 +67,65 @@ def score_terms(
             f"This model ({run.config.family}) turns its queries and keys in a way of its own, so a score of it cannot "
             "be taken apart. Choose another model, such as tiny-llama."
         )
-    maps = run.host.maps(run.config.block_name(run.part, layer))
-    maps = maps.cross if run.part == "cross" else maps.attn
     others = [] if than is None else [than] if than != ROW else allowed[query].nonzero().flatten().tolist()
     if than == ROW and not others:
         raise VizError(f"Query {query} may attend to no key, so there is nothing to compare with.")
-    asking, read = components(run, [query], layer), _read_by_keys(run, layer)
-    queries = _heads(run, maps.read, maps.query, asking, "queries")[:, head]
-    queries = turned(queries, equation.rotation, torch.tensor([query]))[:, 0] * equation.query_factor  # (A,D)
-
-    def keys(places: list[int]) -> tuple[Components, Tensor]:
-        """What the components of these keys are in the head: (B,n,D)."""
-        made = read(places)
-        parts = _heads(run, () if run.part == "cross" else maps.read, maps.key, made, "keys")
-        return made, turned(parts[:, run.config.kv_head(head)], equation.rotation, torch.tensor(places))
-
-    known, own = keys([key])
-    compared = own[:, 0]
+    query_components, asked = _of_query(run, layer, head, query)
+    key_components, compared = _of_keys(run, layer, head, [key])
+    compared = compared[:, 0]
     if others:
-        compared = compared - sum(keys(some)[1].sum(1) for some in _in_chunks(others)) / len(others)
+        at_once = max(1, CHUNK_BYTES // (8 * compared.numel()))
+        chunks = (others[start : start + at_once] for start in range(0, len(others), at_once))
+        compared = compared - sum(_of_keys(run, layer, head, some)[1].sum(1) for some in chunks) / len(others)
     return ScoreTerms(
-        query_components=asking.components,
-        key_components=known.components,
-        terms=queries @ compared.T * equation.scale,
+        query_components=query_components,
+        key_components=key_components,
+        terms=asked @ compared.T * equation.scale,
         score=_difference(scores, query, key, others),
         bias=0.0 if bias is None else _difference(bias, query, key, others),
         than=than,
     )
 
 
-def _read_by_keys(run: Pass, layer: int):
-    """Positions -> components of what the keys of a layer are made of."""
-    if run.part != "cross":
-        return lambda positions: components(run, positions, layer)
+def _of_query(run: Pass, layer: int, head: int, query: int) -> tuple[tuple[Component, ...], Tensor]:
+    """What the components of a query's stream are in the head: (A,D)."""
+    maps, equation = _maps(run, layer), run.equation(layer)
+    stream = run.tensors[f"{run.config.block_name(run.part, layer)}.resid_{'self' if run.part == 'cross' else 'pre'}"]
+    reader = Reader.of_head(head, run.config.n_heads, run.config.d_head)
+    reader = read_through((*maps.read, *_known(run, maps.query, "queries")), stream[[query]].double(), reader)
+    made = components(run, [query], layer)
+    parts = turned(made.read(reader), equation.rotation, torch.tensor([query]))
+    return made.components, parts[:, 0] * equation.query_factor
 
-    def encoder_output(positions):
-        encoder = run.of("encoder")
-        made, final = components(encoder, positions), run.host.stack_maps("encoder").final
+
+def _of_keys(run: Pass, layer: int, head: int, keys: list[int]) -> tuple[tuple[Component, ...], Tensor]:
+    """What the components of the streams of these keys are in the head: (B,n,D)."""
+    maps, key_maps = _maps(run, layer), _known(run, _maps(run, layer).key, "keys")
+    if run.part == "cross":  # they are made of the encoder output
+        made, final = components(run.of("encoder"), keys), run.host.stack_maps("encoder").final
         if final is None:
             raise VizError("What stands behind this model's encoder cannot be taken apart. Choose its other attention.")
-        return Components(made.components, carried(final, made.parts))
+        site, before = f"{run.config.block_name('encoder', run.config.n_encoder_layers - 1)}.resid_post", final
+    else:
+        made, before = components(run, keys, layer), maps.read
+        site = f"{run.config.block_name(run.part, layer)}.resid_pre"
+    reader = Reader.of_head(run.config.kv_head(head), run.config.n_kv_heads, run.config.d_head)
+    reader = read_through((*before, *key_maps), run.tensors[site][keys].double(), reader)
+    return made.components, turned(made.read(reader), run.equation(layer).rotation, torch.tensor(keys))
 
-    return encoder_output
+
+def _maps(run: Pass, layer: int) -> AttentionMaps:
+    maps = run.host.maps(run.config.block_name(run.part, layer))
+    return maps.cross if run.part == "cross" else maps.attn
 
 
-def _heads(run: Pass, read: Maps, maps: Maps | None, made: Components, what: str) -> Tensor:
-    """What each component becomes in the heads, before they are turned: (A,heads,n,D)."""
+def _known(run: Pass, maps: Maps | None, what: str) -> Maps:
     if maps is None:
         raise VizError(
             f"The {what} of this model come of a computation of its own ({run.config.family}), not of a product with "
             "one matrix, so a score of it cannot be taken apart. Choose another model, such as tiny-gpt."
         )
-    return carried((*read, *maps), made.parts)
-
-
-def _in_chunks(places: list[int]) -> list[list[int]]:
-    """So many at once that their components fit into memory."""
-    return [places[start : start + CHUNK] for start in range(0, len(places), CHUNK)]
+    return maps
 
 
 def _difference(numbers: Tensor, query: int, key: int, others: list[int]) -> float:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from viz_model.attribution.components import HEAD, Component, Pass, Walk
-from viz_model.attribution.logits import final_maps, reading_of
+from viz_model.attribution.components import HEAD, Component, Pass, components
+from viz_model.attribution.logits import reader_of_logit
 from viz_model.errors import VizError
-from viz_model.transformer.linear_maps import drawn_back
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,27 +49,20 @@ class LogitSources:
 def logit_sources(run: Pass, token: int, position: int, than: int | str | None) -> LogitSources:
     """Of the heads of the run's part, for a token's logit at a position."""
     stack = run.of(run.config.self_part)
-    walk = Walk(stack, [position])
-    for layer in range(run.config.layers_of(stack.part)):
-        walk.through_block(layer)
-    walk.through((*final_maps(stack), *run.host.stack_maps(stack.part).unembedding))
-    reading = reading_of(stack, token, than)[None]  # (n,C), of what the unembedding reads
     found: list[Tensor] = []
-    components: list[Component] = []
-    for place in reversed(range(len(walk.passed))):
-        passed = walk.passed[place]
-        reading = drawn_back(passed.maps, passed.entering, reading)
-        for written in (one for one in walk.written if one.behind == place and one.part == run.part):
-            of_mixed = drawn_back(written.maps, written.mixed, reading)[0]  # (H·D,)
-            found.insert(0, _by_key(run, written.layer, position, of_mixed))
-            heads = range(run.config.n_heads)
-            components = [*(Component(HEAD, written.layer, head, run.part) for head in heads), *components]
+    heads: list[Component] = []
+    for added, reader in components(stack, [position]).readers(reader_of_logit(stack, token, position, than)):
+        first = added.components[0]
+        if first.kind == HEAD and first.part == run.part:
+            of_mixed = (reader.factor[..., None] * reader.directions)[0, 0]  # (H·D,)
+            found.insert(0, _by_key(run, first.layer, position, of_mixed))
+            heads = [*added.components, *heads]
     if not found:
         raise VizError(
             f"Behind A·V this model ({run.config.family}) has a computation of its own, so what its heads add cannot "
             "be told apart. Choose another model, such as tiny-gpt."
         )
-    return LogitSources(tuple(components), torch.cat(found), than)
+    return LogitSources(tuple(heads), torch.cat(found), than)
 
 
 def _by_key(run: Pass, layer: int, position: int, of_mixed: Tensor) -> Tensor:

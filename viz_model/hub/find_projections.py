@@ -211,19 +211,20 @@ def _made(events: Sequence[Event], found: Projection | None, read: Tensor | None
     something else."""
     if found is None:
         return None
-    event, norm = found.event, ()
+    event, norm, take = found.event, (), found.axes.take
     if event.is_norm:
         entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
-        norm = (Norm(event.module),)
+        module = event.module
         event = first_event(events, lambda other: other.is_product and _holds(other.tensor, entered.tensor))
         if event is not None:
-            norm = (_as_read(event.tensor, entered.tensor), *norm)
+            apart, take = _as_read(event.tensor, entered.tensor, take)
+            norm = (*apart, Norm(module))
     if event is None or not event.is_product:
         return None
     entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
     if read is not None and not (entered.tensor.shape == read.shape and torch.equal(entered.tensor, read)):
         return None
-    return (Product(event.module), *norm, Rearranged(found.axes.take))
+    return (Product(event.module), *norm, Rearranged(take))
 
 
 def _kind(made: Maps | None) -> str:
@@ -232,14 +233,14 @@ def _kind(made: Maps | None) -> str:
     return NORMED if any(isinstance(step, Norm) for step in made) else LINEAR
 
 
-def _as_read(made: Tensor, entered: Tensor) -> Rearranged:
-    """What a product gave (B,T,H·D), in the shape in which a norm reads it."""
+def _as_read(made: Tensor, entered: Tensor, take: Callable[[Tensor], Tensor]) -> tuple[Maps, Callable]:
+    """How a norm reads what a product gave (B,T,H·D), heads apart or not; and how heads are taken of what it gives."""
     if entered.dim() == 3:
-        return Rearranged(lambda x: x)
-    width = entered.shape[-1]
-    if torch.equal(made.reshape(entered.shape), entered):  # (B,T,H,D)
-        return Rearranged(lambda x: x.unflatten(-1, (-1, width)))
-    return Rearranged(lambda x: x.unflatten(-1, (-1, width)).transpose(-2, -3))
+        return (), take
+    apart = (Rearranged(lambda x: x.unflatten(-1, (-1, entered.shape[-1]))),)  # (B,T,H,D)
+    if torch.equal(made.reshape(entered.shape), entered):
+        return apart, take
+    return apart, lambda x: take(x.transpose(-2, -3))  # it reads (B,H,T,D)
 
 
 def _made_otherwise(events: Sequence[Event], found: dict, call: AttentionCall, read: Tensor | None) -> dict[str, str]:

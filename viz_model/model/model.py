@@ -20,8 +20,8 @@ from viz_model.transformer.changes import Change, settled, with_changes
 from viz_model.transformer.hooks import capture, unwatched
 from viz_model.transformer.host import Host
 
-ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask")
-HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights", "*.mixed")
+ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask", "*.mixed")
+HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights")
 HELD_WHERE_PRESENT = ("*embed*", "*.resid_*", "*final_norm", "logits", "*.q_pre", "*.k_pre", "*.bias", "*.sinks")
 HELD_WHERE_PRESENT_WHEN_SMALL = ("*.attn.out", "*.cross.out", "*.capped")
 HELD_OF_POST_NORM = ("*.ffn.out",)  # of others it is a difference of two streams that are held

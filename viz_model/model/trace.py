@@ -16,7 +16,7 @@ from viz_model.attribution.sources import LogitSources, logit_sources
 from viz_model.errors import VizError
 from viz_model.model.edits import Edit
 from viz_model.model.prompts import Tokens
-from viz_model.transformer.attention import Equation, attention_weights, mix, raw_scores, softmax_input
+from viz_model.transformer.attention import Equation, attention_weights, raw_scores, softmax_input
 from viz_model.transformer.changes import changed, changed_heads
 from viz_model.transformer.facts import ModelFacts
 from viz_model.transformer.host import Host
@@ -32,9 +32,9 @@ class Trace:
     (what the decoder reads, itself) and "cross" (this reads the source); `of` gives the same pass through another one.
     q, k, v, scores … speak of the part: T are its queries, S its keys, whose number differs in "cross".
 
-    `stored` says whether raw scores, scores, weights and mixed values of every head were kept as they were
-    computed. If not (long prompts, see `Model.trace`), they are worked out from q, k, v and mask, one head at a
-    time, by the very functions that the pass uses. Tensors are read-only: made in torch's inference mode, they
+    `stored` says whether raw scores, scores and weights of every head were kept as they were computed. If not (long
+    prompts, see `Model.trace`), they are worked out from q, k and mask, one head at a time, by the very functions
+    that the pass uses. Tensors are read-only: made in torch's inference mode, they
     refuse to be written to.
 
     read: what the stack that makes the logits reads; source: what the encoder reads, None where there is none.
@@ -161,12 +161,9 @@ class Trace:
         """Values: (G,S,D)."""
         return self._attention(layer, "v")
 
-    @torch.inference_mode()
     def mixed(self, layer: int) -> Tensor:
         """A·V of each head: (H,T,D)."""
-        if self.stored:
-            return self._attention(layer, "mixed")
-        return torch.stack([self._mixed_of_head(layer, head) for head in range(self.config.n_heads)])
+        return self._attention(layer, "mixed")
 
     def mask(self, layer: int) -> Tensor:
         """Booleans (T,S), True where a query may attend."""
@@ -217,16 +214,6 @@ class Trace:
         for head in changed_heads(self.host.changes, f"{self._attention_name(layer)}.weights"):
             weights[head] = self.weights(layer, head)[rows]
         return weights
-
-    @torch.inference_mode()
-    def mixed_of(self, layer: int, queries: Sequence[int]) -> Tensor:
-        """A·V of these queries in every head of a layer: (H,n,D)."""
-        if self.stored:
-            return self._attention(layer, "mixed")[:, self._places("query", queries, self.length)]
-        mixed = mix(self.weights_of(layer, queries), self.v(layer))
-        for head in changed_heads(self.host.changes, f"{self._attention_name(layer)}.mixed"):
-            mixed[head] = self._mixed_of_head(layer, head)[self._places("query", queries, self.length)]
-        return mixed
 
     @property
     def heads_at_once(self) -> list[range]:
@@ -354,12 +341,6 @@ class Trace:
         if not 0 < len(listed) <= count:
             raise VizError(f"Give between 1 and {count:,} numbers, one for each {what}.")
         return [self._place(what, value, count) for value in listed]
-
-    def _mixed_of_head(self, layer: int, head: int) -> Tensor:
-        """A·V of one head, (T,D), where it is not stored."""
-        values = self.v(layer)[self.config.kv_head(head)]
-        mixed = mix(self.weights(layer, head)[None], values[None])[0]
-        return changed(self.host.changes, f"{self._attention_name(layer)}.mixed", mixed, head)
 
     def _attention(self, layer: int, what: str) -> Tensor:
         return self[f"{self._attention_name(layer)}.{what}"]

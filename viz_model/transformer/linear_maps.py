@@ -5,7 +5,10 @@ the sum of what comes out of each part, and a constant (Elhage et al. 2021, "A M
 Circuits", "Handling Layer Normalization"). An activation, too, is a factor of each number once it is frozen. All in
 float64.
 
-n positions, C model width, A parts: parts (A,n,C) add up to what enters (n,C); the last part holds what is constant.
+A linear reader of what comes out is then a linear reader of what goes in. So it is taken back through the maps, once,
+and no part is carried forward: this is how the many parts of a long text are read quickly.
+
+n positions, C model width, A parts, E numbers that are read; m positions is n, or 1 where all are read in the same way.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +26,61 @@ from viz_model.transformer.positions import Rotation
 PROBE = 1e4  # far above the epsilon of any norm
 
 
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """E numbers that are read of a vector x at each position: factor · (directions · x) + constant.
+
+    directions (m,E,C); of what has several axes at a position, such as heads, with these one behind the other. factor,
+    broadcastable to (n,E): of frozen norms. constant, likewise: what does not come of x, but of biases on the way.
+    """
+
+    directions: Tensor
+    factor: Tensor
+    constant: Tensor
+
+    @classmethod
+    def along(cls, directions: Tensor) -> "Reader":
+        """Of these directions (E,C) and nothing else."""
+        one = torch.ones(1, 1, dtype=torch.float64)
+        return cls(directions.double()[None], one, 0 * one)
+
+    @classmethod
+    def of_head(cls, head: int, heads: int, width: int) -> "Reader":
+        """Of the numbers of one head, which has others beside it."""
+        return cls.along(torch.eye(heads * width)[head * width : (head + 1) * width])
+
+    def of(self, vectors: Tensor) -> Tensor:
+        """What is read of vectors, but for the constant: (…,n,C) -> (…,n,E)."""
+        return self.factor * _products(vectors, self.directions)
+
+    def of_blocks(self, vectors: Tensor) -> Tensor:
+        """The same of each of A blocks that stand side by side in a vector: (A,n,C/A) -> (A,n,E)."""
+        directions = self.directions.unflatten(-1, (len(vectors), -1)).movedim(-2, 0)  # (A,m,E,C/A)
+        return self.factor * _products(vectors, directions)
+
+    def before(self, directions: Tensor, factor: Tensor | float = 1.0, added: Tensor | float = 0.0) -> "Reader":
+        """Of what enters a map, who reads along these directions: with the factor of the map, and what it adds."""
+        return Reader(directions, self.factor * factor, self.constant + self.factor * added)
+
+
+def _products(vectors: Tensor, directions: Tensor) -> Tensor:
+    """(…,n,C), (…,m,E,C) -> (…,n,E)."""
+    if directions.shape[-3] == 1:
+        return vectors @ directions[..., 0, :, :].transpose(-1, -2)
+    return (directions @ vectors[..., None])[..., 0]
+
+
 class Map(Protocol):
-    """A step of a block."""
+    """A step of a block. is_frozen: whether what it makes of a part depends on the whole that enters."""
+
+    is_frozen: bool
 
     def of(self, entering: Tensor) -> Tensor:
         """What comes out in the pass: (n,·) -> (n,·)."""
 
-    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
-        """What comes out of each part (A,n,·), with the norm frozen at what enters in the pass."""
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        """Who reads what comes out, as a reader of what enters: (n,·) in the pass, or of any one position where the
+        map is not frozen."""
 
     def linear(self, rows: Tensor) -> Tensor:
         """What comes out of rows (n,·) without anything constant, and of a norm without its divisor.
@@ -40,15 +90,6 @@ class Map(Protocol):
 
 
 Maps = tuple[Map, ...]
-
-
-def carried(maps: Sequence[Map], parts: Tensor) -> Tensor:
-    """Parts (A,n,·) through one map after the other; they still add up to what comes out."""
-    entering = parts.sum(0)
-    for step in maps:
-        parts = step.of_parts(entering, parts)
-        entering = step.of(entering)
-    return parts
 
 
 def through(maps: Sequence[Map], entering: Tensor) -> Tensor:
@@ -69,25 +110,6 @@ def linear(maps: Sequence[Map], rows: Tensor) -> Tensor:
     return rows
 
 
-def drawn_back(maps: Sequence[Map], entering: Tensor, reading: Tensor) -> Tensor:
-    """A reading of what comes out behind all maps, reading·out, as one of what enters: (n,·) -> (n,·).
-
-    This is the transpose of `carried`: for a part p, drawn_back(…, reading)·p is what p adds to reading·out. What is
-    constant adds the same whatever enters, and is no part of it.
-    """
-    entered = []
-    for step in maps:
-        entered.append(entering)
-        entering = step.of(entering)
-    with torch.inference_mode(False), torch.enable_grad():
-        for step, known in zip(reversed(maps), reversed(entered), strict=True):
-            parts = torch.zeros(2, *known.shape, dtype=known.dtype, requires_grad=True)  # the last: constants
-            behind = step.of_parts(known.clone(), parts)[0]
-            [drawn] = torch.autograd.grad(behind, parts, reading.clone())
-            reading = drawn[0]
-    return reading
-
-
 def as_in_the_pass(maps: Sequence["Norm | Product"], entering: Tensor) -> Tensor:
     """What comes out behind all maps, in the precision of the model: to the last digit what the pass computes."""
     with unwatched():
@@ -96,9 +118,17 @@ def as_in_the_pass(maps: Sequence["Norm | Product"], entering: Tensor) -> Tensor
     return entering
 
 
-def constant_last(parts: Tensor, constant: Tensor) -> Tensor:
-    """The same parts with a constant (n,·) added to the last one."""
-    return torch.cat((parts[:-1], parts[-1:] + constant))
+def read_through(maps: Sequence[Map], entering: Tensor, reader: Reader) -> Reader:
+    """Who reads what comes out behind all maps, as a reader of what enters in the pass: (n,·)."""
+    frozen = max((place for place, step in enumerate(maps) if step.is_frozen), default=-1)
+    entered = []
+    for place, step in enumerate(maps):
+        entering = entering if place <= frozen else entering[:1]
+        entered.append(entering)
+        entering = step.of(entering)
+    for step, before in zip(reversed(maps), reversed(entered), strict=True):
+        reader = step.read_back(before, reader)
+    return reader
 
 
 @dataclass(frozen=True)
@@ -106,16 +136,28 @@ class Product:
     """A product with a learned matrix, and its bias where it has one."""
 
     module: nn.Module
+    is_frozen = False
 
     def of(self, entering: Tensor) -> Tensor:
         return in_float64(self.module, entering)
 
-    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
-        bias = self.of(torch.zeros_like(entering))
-        return constant_last(self.of(parts) - bias, bias)
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        matrix, bias = self._learned(entering.shape[-1])
+        read = reader.directions.any(1).any(0)  # columns that nobody reads need no product
+        return reader.before(reader.directions[..., read] @ matrix[read], added=reader.directions @ bias)
 
     def linear(self, rows: Tensor) -> Tensor:
         return self.of(rows) - self.of(torch.zeros_like(rows[:1]))
+
+    def _learned(self, width: int) -> tuple[Tensor, Tensor]:
+        """The matrix (out,in) and the bias (out,). Libraries keep a matrix one way or the other, or in parts."""
+        probe = torch.stack((torch.zeros(width, dtype=torch.float64), _without_mean(torch.Size([width]))))
+        bias, given = self.of(probe)
+        kept = self.module.weight.double()
+        for matrix in (kept, kept.T):
+            if matrix.shape == (len(bias), width) and torch.allclose(matrix @ probe[1], given - bias):
+                return matrix, bias
+        return (self.of(torch.eye(width)) - bias).T, bias
 
 
 @dataclass(frozen=True)
@@ -123,16 +165,24 @@ class Norm:
     """A layer norm (Ba et al. 2016) or an RMS norm (Zhang and Sennrich 2019) over the last axis."""
 
     module: nn.Module
+    is_frozen = True
 
     def of(self, entering: Tensor) -> Tensor:
         return in_float64(self.module, entering)
 
-    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
-        gain, bias, is_centred = self._learned(entering.shape[1:])
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        shape = entering.shape[1:]
+        gain, bias, is_centred = self._learned(shape)
         varying = gain * _centred(entering, is_centred)
-        square = (varying * varying).sum(-1, keepdim=True)
-        frozen = ((self.of(entering) - bias) * varying).sum(-1, keepdim=True) / square.clamp_min(1e-300)
-        return constant_last(gain * _centred(parts, is_centred) * frozen, bias.expand_as(entering))
+        square = (varying * varying).sum(-1)
+        frozen = ((self.of(entering) - bias) * varying).sum(-1) / square.clamp_min(1e-300)  # (n,), or (n,heads)
+        directions = reader.directions.unflatten(-1, shape)
+        if len(shape) == 1:
+            frozen = frozen[:, None]
+        else:  # a norm of each head: each number is read of one
+            frozen = frozen[:, directions.abs().sum(-1).argmax(-1)[0]]  # (n,E)
+        added = (directions * bias).flatten(2).sum(-1)
+        return reader.before(_centred(directions * gain, is_centred).flatten(2), frozen, added)
 
     def linear(self, rows: Tensor) -> Tensor:
         gain, _, is_centred = self._learned(rows.shape[1:])
@@ -153,12 +203,14 @@ class Activation:
     """φ of each number x, where φ(0) = 0. Frozen, it multiplies each number with what it did in the pass, φ(x)/x."""
 
     way: Callable[[Tensor], Tensor]
+    is_frozen = True
 
     def of(self, entering: Tensor) -> Tensor:
         return self.way(entering)
 
-    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
-        return parts * torch.where(entering == 0, 0.0, self.way(entering) / entering)
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        factors = torch.where(entering == 0, 0.0, self.way(entering) / entering)  # (n,C)
+        return reader.before(reader.directions * factors[:, None])
 
     def linear(self, rows: Tensor) -> Tensor:
         raise VizError("What an activation makes of a vector depends on the vector: the weights alone do not say it.")
@@ -169,12 +221,13 @@ class Scaled:
     """What comes in, multiplied with a number of the model's own."""
 
     factor: float
+    is_frozen = False
 
     def of(self, entering: Tensor) -> Tensor:
         return entering * self.factor
 
-    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
-        return parts * self.factor
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        return reader.before(reader.directions * self.factor)
 
     def linear(self, rows: Tensor) -> Tensor:
         return rows * self.factor
@@ -185,12 +238,16 @@ class Rearranged:
     """The same numbers in another shape, such as heads put apart; `way` takes (B,n,·)."""
 
     way: Callable[[Tensor], Tensor]
+    is_frozen = False
 
     def of(self, entering: Tensor) -> Tensor:
         return self.way(entering[None])[0]
 
-    def of_parts(self, entering: Tensor, parts: Tensor) -> Tensor:
-        return self.way(parts)
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        places = torch.arange(entering[0].numel())
+        came_from = self.of(places.reshape(entering[:1].shape)).flatten()
+        directions = torch.zeros(*reader.directions.shape[:2], len(places), dtype=torch.float64)
+        return reader.before(directions.index_add(-1, came_from, reader.directions))
 
     def linear(self, rows: Tensor) -> Tensor:
         return self.of(rows)

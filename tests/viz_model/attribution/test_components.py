@@ -44,10 +44,10 @@ def test_components_add_up_to_the_stream_of_every_layer(name):
         for layer in range(trace.n_layers):
             found = components(trace, range(trace.length), layer)
             stream = trace[trace.site("resid_self" if trace.part == "cross" else "resid_pre", layer)]
-            np.testing.assert_allclose(found.stream, stream, atol=1e-5 * float(stream.abs().max()))
+            np.testing.assert_allclose(found.parts.sum(0), stream, atol=1e-5 * float(stream.abs().max()))
             assert len(set(found.components)) == len(found.components) == len(found.parts)
         stream = trace[trace.site("resid_post", trace.n_layers - 1)]
-        behind = components(trace, range(trace.length)).stream
+        behind = components(trace, range(trace.length)).parts.sum(0)
         np.testing.assert_allclose(behind, stream, atol=1e-5 * float(stream.abs().max()))
 
 

@@ -112,8 +112,8 @@ def test_what_may_not_be_read_adds_nothing():
 
 
 @pytest.mark.parametrize("name", ["tiny-gpt", "tiny-llama", "encoder, decoder"])
-def test_rows_of_weights_and_of_mixed_values_are_those_of_the_whole_matrix(name):
-    """Stored or not: of a long prompt only these rows are worked out."""
+def test_rows_of_weights_are_those_of_the_whole_matrix(name):
+    """Stored or not: of a long prompt only these rows are worked out. Mixed values are kept whole."""
     kept = traced(name)
     model = Model("small", kept.host, None)
     given = {"target": kept.read.ids} if kept.source else {}
@@ -126,8 +126,7 @@ def test_rows_of_weights_and_of_mixed_values_are_those_of_the_whole_matrix(name)
         whole = torch.stack([kept.of(part).weights(layer, head) for head in range(kept.config.n_heads)])
         for trace in (kept.of(part), fused.of(part)):
             torch.testing.assert_close(trace.weights_of(layer, rows), whole[:, rows], atol=1e-5, rtol=0)
-            mixed = kept.of(part).mixed(layer)[:, rows]
-            torch.testing.assert_close(trace.mixed_of(layer, rows), mixed, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(trace.mixed(layer), kept.of(part).mixed(layer), atol=1e-5, rtol=1e-5)
 
 
 def test_what_is_not_there_is_refused():
@@ -138,7 +137,5 @@ def test_what_is_not_there_is_refused():
     for queries in ([], [99], 3, "ab", None, [0.5]):
         with pytest.raises(vm.VizError):
             trace.weights_of(0, queries)
-        with pytest.raises(vm.VizError):
-            trace.mixed_of(0, queries)
     with pytest.raises(vm.VizError, match="encoder"):
         traced("tiny-seq2seq").of("encoder").logit_sources(3)

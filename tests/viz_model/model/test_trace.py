@@ -176,7 +176,7 @@ def test_bytes_of_what_is_held_each_memory_once():
     config = small_config(position="none")
     derived = Model("small", make_model(config)).trace(IDS, stored_weights_bytes=0)
     length, width, layers = len(IDS), config.d_model, config.n_layers
-    per_layer = 4 * length * (width + 2 * config.n_kv_heads * config.d_head)  # q, k, v
+    per_layer = 4 * length * (2 * width + 2 * config.n_kv_heads * config.d_head)  # q, mixed, k, v
     per_layer += 4 * length * (width + width)  # resid_mid, resid_post; resid_pre is what came before
     others = 4 * length * width * 2 + 4 * config.vocab_size + length**2  # embed, final_norm, logits, one mask
     assert derived.nbytes == layers * per_layer + others
