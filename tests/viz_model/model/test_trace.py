@@ -182,7 +182,7 @@ def test_bytes_of_what_is_held_each_memory_once():
     assert derived.nbytes == layers * per_layer + others
     stored = Model("small", make_model(config)).trace(IDS)
     squares = 3 * config.n_heads * length**2  # raw, scores, weights
-    assert stored.nbytes - derived.nbytes == 4 * layers * (squares + 2 * length * width)  # mixed, out
+    assert stored.nbytes - derived.nbytes == 4 * layers * (squares + length * width)  # out
 
 
 def test_weights_are_stored_up_to_the_budget_and_not_beyond():
