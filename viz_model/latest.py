@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
+Owner = TypeVar("Owner")
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -65,3 +67,26 @@ class Latest(Generic[Key, Value]):
             self._kept[key] = value
             while len(self._kept) > 1 and sum(map(self._nbytes, self._kept.values())) > self._most_bytes:
                 del self._kept[next(iter(self._kept))]
+
+
+class LatestOfEach(Generic[Owner, Key, Value]):
+    """Values by owner and key: of each owner the `most` that were asked for last. Safe to be used by any thread.
+
+    They go when the owner goes, so a value must not hold it.
+    """
+
+    def __init__(self, most: int):
+        self._most, self._lock = most, threading.Lock()
+        self._kept: WeakKeyDictionary[Owner, Latest[Key, Value]] = WeakKeyDictionary()
+
+    def holds(self, owner: Owner, key: Key) -> bool:
+        """Whether the value is there, so that `get` takes no time."""
+        return key in self._of(owner)
+
+    def get(self, owner: Owner, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of this key, made where it is not kept, see `Latest`."""
+        return self._of(owner).get(key, make)
+
+    def _of(self, owner: Owner) -> Latest[Key, Value]:
+        with self._lock:
+            return self._kept.setdefault(owner, Latest(self._most))

@@ -37,6 +37,7 @@ PAGES = {
     "misconceptions": {"claim": "Concept", "guess_concept": "true"},
     "prediction": {},
     "switch_off": {},
+    "circuits": {},
 }
 CASES = [
     pytest.param(page, choice, marks=() if choice in (*QUICK, QUICK_ON.get(page)) else pytest.mark.slow)

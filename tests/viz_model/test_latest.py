@@ -1,11 +1,13 @@
 """Keeping the latest: how many stay, which goes first, how often a value is made, and who waits for whom."""
 
+import gc
 import threading
+import weakref
 
 import pytest
 
 from tests.support.waiting import PATIENCE
-from viz_model.latest import Latest
+from viz_model.latest import Latest, LatestOfEach
 
 
 def test_the_one_longest_unused_goes_first_and_room_is_made_before_the_next_is_made():
@@ -68,3 +70,23 @@ def test_a_value_is_made_once_for_all_who_ask_and_what_is_kept_can_be_had_meanwh
     assert len(made) == 1
     assert len(got) == 5
     assert len(set(map(id, got))) == 1
+
+
+def test_values_of_each_owner_are_kept_apart_and_go_with_it():
+    class Thing:
+        pass
+
+    kept, one, other = LatestOfEach(2), Thing(), Thing()
+    assert kept.get(one, "a", lambda: 1) == 1
+    assert kept.get(other, "a", lambda: 2) == 2
+    assert kept.get(one, "a", pytest.fail) == 1
+    assert [kept.holds(owner, "a") for owner in (one, other)] == [True, True]
+    kept.get(one, "b", lambda: 3)
+    kept.get(one, "c", lambda: 4)
+    assert [kept.holds(one, key) for key in "abc"] == [False, True, True]
+    assert kept.holds(other, "a")
+    gone = []
+    weakref.finalize(kept.get(other, "b", Thing), gone.append, "gone")
+    del other
+    gc.collect()
+    assert gone == ["gone"]

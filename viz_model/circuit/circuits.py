@@ -194,6 +194,19 @@ class Circuits:
         return _less_mean(_products(self.host.unembedding_rows()[0], end))
 
     @torch.no_grad()
+    def raises_itself(self, layer: int, head: int) -> float:
+        """The share of all tokens whose own logit rises above the mean of all logits when the head reads them."""
+        layer, head = self._head(layer, head)
+        self._refuse_without_logits()
+        half, table, rows = self._half(layer), self.host.embedding_rows(), self.host.unembedding_rows()[0]
+        value = values(half, self.facts, linear(self._to_keys(layer), identity(table.shape[1])))[head]  # (C,D)
+        own = slice(head * self.host.value_width, (head + 1) * self.host.value_width)
+        mixed = identity(self.facts.n_heads * self.host.value_width)[own]
+        end = linear(self._stack.behind(self.part, layer), written(half, self.facts, mixed))  # (D,C)
+        read, said = table @ value.to(table.dtype), rows @ end.T.to(rows.dtype)  # (V,D)
+        return float(((read * (said - said.mean(0))).sum(-1) > 0).double().mean())
+
+    @torch.no_grad()
     def looks_for(self, layer: int, head: int, token: int, distance: int = 0) -> Tensor:
         """The score that a query made of a token alone gives to the key of each token alone, less the mean over all
         tokens: (V,).
@@ -326,7 +339,7 @@ class Circuits:
             raise VizError(
                 f"Before its unembedding this model ({self.facts.family}) has the activation "
                 f"{self.facts.unembedding_hidden}. What becomes of a vector there depends on the vector, so the "
-                "weights alone do not say which tokens a head writes. Choose a model such as tiny-bert."
+                "parameters alone do not say which tokens a head writes. Choose a model such as tiny-bert."
             )
         self.host.unembedding_rows()
 

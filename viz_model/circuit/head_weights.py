@@ -61,7 +61,7 @@ class DirectPath:
         if not block.adds:
             raise VizError(
                 f"Layer {layer} of this model ({self.facts.family}) does something else with its stream than to add to "
-                "it, so what the heads of one layer hand to another one cannot be read from the weights. Choose "
+                "it, so what the heads of one layer hand to another one cannot be read from its parameters. Choose "
                 "another model, such as tiny-gpt."
             )
         return block.after
@@ -135,7 +135,7 @@ def written(half: AttentionHalf, facts: ModelFacts, mixed: Tensor) -> Tensor:
     if half.maps.output is None:
         raise VizError(
             f"What the attention of this model ({facts.family}) writes comes of a computation of its own, not of a "
-            "product with one matrix, so it cannot be read from the weights. Choose another model, such as tiny-gpt."
+            "product with one matrix, so it cannot be read from its parameters. Choose another model, such as tiny-gpt."
         )
     return linear(half.maps.output, mixed)
 
@@ -145,7 +145,7 @@ def _turned(half: AttentionHalf, facts: ModelFacts, heads: Tensor, position: int
     if half.equation.turns_otherwise:
         raise VizError(
             f"This model ({facts.family}) turns its queries and keys in a way of its own, so what a query looks for "
-            "cannot be read from the weights. Choose another model, such as tiny-llama."
+            "cannot be read from its parameters. Choose another model, such as tiny-llama."
         )
     positions = torch.as_tensor(position).expand(heads.shape[-2])
     return turned(heads, half.equation.rotation, positions)
@@ -174,7 +174,7 @@ def _heads(half: AttentionHalf, maps: Maps | None, read: Maps, facts: ModelFacts
     if maps is None:
         raise VizError(
             f"The {what} of this model come of a computation of its own ({facts.family}), not of a product with one "
-            "matrix, so they cannot be read from the weights. Choose another model, such as tiny-gpt."
+            "matrix, so they cannot be read from its parameters. Choose another model, such as tiny-gpt."
         )
     return linear((*read, *maps), rows)
 

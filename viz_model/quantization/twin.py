@@ -6,16 +6,14 @@ weights take. Schemes: see `quantized_matrix` and `quantized_linear`.
 
 import copy
 import math
-import threading
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from viz_model.errors import VizError
 from viz_model.jobs import Tell, untold
-from viz_model.latest import Latest
+from viz_model.latest import LatestOfEach
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.quantization.codes import Int8Rows, NF4Blocks, QuantizedMatrix
@@ -197,20 +195,15 @@ class Twins:
     """
 
     def __init__(self, most: int = 2):
-        self._most, self._lock = most, threading.Lock()
-        self._made: WeakKeyDictionary[Model, Latest[Choice, Quantized]] = WeakKeyDictionary()
+        self._made = LatestOfEach[Model, Choice, Quantized](most)
 
     def made(self, model: Model, choice: Choice) -> bool:
         """Whether it is there, so that `get` takes no time."""
-        return choice in self._of(model)
+        return self._made.holds(model, choice)
 
     def get(self, model: Model, choice: Choice, tell: Tell = untold) -> Quantized:
         """The twin of this model under this choice, made where it is not there; see `quantize`."""
-        return self._of(model).get(choice, lambda: quantize(model, choice, tell))
-
-    def _of(self, model: Model) -> Latest[Choice, Quantized]:
-        with self._lock:
-            return self._made.setdefault(model, Latest(self._most))
+        return self._made.get(model, choice, lambda: quantize(model, choice, tell))
 
 
 def trace_quantized(quantized: Quantized, trace: Trace) -> tuple[Trace, dict[str, Tensor]]:

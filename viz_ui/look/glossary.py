@@ -104,6 +104,31 @@ GLOSSARY = {
         "Michel et al. 2019, “Are Sixteen Heads Really Better than One?”, §2.2",
         r"ablat\w+|switch(ed|ing)? off",
     ),
+    "OV circuit": Term(
+        "What a head writes for each token that it reads: from the token's embedding through W_V and W_O to the "
+        "logits.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+    ),
+    "QK circuit": Term(
+        "Which key a query of a head looks for: the score of each token as a query with each token as a key, "
+        "through W_Q and W_K.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
+    ),
+    "eigenvalue": Term(
+        "A number λ by which a matrix stretches some direction: for one vector v, the matrix turns v into λ·v. It may "
+        "be a complex number.",
+        "Goodfellow et al. 2016, “Deep Learning”, §2.7",
+    ),
+    "copying score": Term(
+        "The sum of the real parts of the eigenvalues of a head's OV circuit, divided by the sum of their lengths. "
+        "Near 1, the head raises the logits of the tokens that it reads; near −1, it lowers them.",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”, “Copying”",
+    ),
+    "composition": Term(
+        "A head reads what a head of an earlier layer wrote: in its queries (Q), its keys (K) or its values (V).",
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”, “Composition”",
+        r"[QKV]-composition|composition",
+    ),
     "residual stream": Term(
         "The vector of C numbers that each token carries through the model. Attention and feed-forward read it and add "
         "to it.",

@@ -1,0 +1,1 @@
+"""The page Circuits: what heads are built to do, from the weights alone."""

@@ -1,0 +1,207 @@
+"""Which heads read what other heads write: composition as lines between the layers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+import viz_model as vm
+from pages.circuits.figures import HeadLine, line_figure
+from pages.circuits.measured import composition, depends_on_distance
+from viz_model.circuit.circuits import KEY, KINDS, RANDOM_PAIRS, Circuits, Composition
+from viz_ui.frame.address import choose, linked
+from viz_ui.frame.jobs import Stopped
+from viz_ui.frame.view import View
+from viz_ui.look.glossary import explained
+from viz_ui.look.text import number, plain, sentence
+
+FEWEST, MOST, USUAL = 5, 100, 20  # lines
+PART_WORDS = {"self": "layer ", "encoder": "encoder ", "decoder": "decoder ", "cross": "cross "}
+READS = {"query": "queries", "key": "keys", "value": "values"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A head in the picture: of which part, layer and head."""
+
+    part: str
+    layer: int
+    head: int
+
+    @property
+    def words(self) -> str:
+        part = "" if self.part == "self" else f" of the {self.part}" if self.part != "cross" else ", cross-attention"
+        return f"layer {self.layer}, head {self.head}{part}"
+
+
+Pair = tuple[Place, Place, float]  # a head that writes, one that reads it, and how much over the baseline
+
+
+class LayerColumns:
+    """Where the layers stand in the picture: those that write, and those that read, where these are others."""
+
+    def __init__(self, source: str, part: str, layers: tuple[int, int], heads: int):
+        self.heads, first = heads, [(source, layer) for layer in range(layers[0])]
+        second = [] if source == part else [(part, layer) for layer in range(layers[1])]
+        if source == "decoder" and second:  # each layer has one of both
+            self.order = [column for pair in zip(first, second, strict=True) for column in pair]
+        else:
+            self.order = first + second
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{PART_WORDS[part]}{layer}" for part, layer in self.order]
+
+    @property
+    def points(self) -> list[Place]:
+        return [Place(part, layer, head) for part, layer in self.order for head in range(self.heads)]
+
+    def of(self, place: Place) -> tuple[int, int]:
+        return self.order.index((place.part, place.layer)), place.head
+
+    def at(self, column: int, head: int) -> Place:
+        return Place(*self.order[column], head)
+
+
+def draw_composition(view: View, circuits: Circuits, distance: int) -> None:
+    st.subheader("Which heads read what other heads write")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        kind = linked(
+            st.segmented_control,
+            "The later head reads it in its",
+            KINDS,
+            default=KEY,
+            format_func=READS.get,
+            required=True,
+            key="composition",
+        )
+        most = linked(st.slider, "Lines", FEWEST, MOST, USUAL, key="lines", width=220)
+        is_own = linked(st.toggle, "Only those of the chosen head", key="own_lines")
+    try:
+        found = composition(view, circuits, kind, distance)
+    except Stopped:
+        raise
+    except vm.VizError as error:
+        st.info(plain(sentence(str(error))), icon=":material/edit:")
+        return
+    columns = columns_of(found, view)
+    here = Place(view.part, view.layer, view.head)
+    pairs = strongest(found, view.part)
+    if is_own:
+        pairs = [pair for pair in pairs if here in pair[:2]]
+    if not pairs:
+        st.markdown("No head has a path to another one here: this needs at least two layers.")
+        return
+    draw_picture(columns, pairs[:most], here, kind)
+    draw_answer(pairs, here, kind)
+    draw_what_is_left_out(view, found, pairs, most, kind, distance)
+
+
+def columns_of(found: Composition, view: View) -> LayerColumns:
+    layers = found.over.shape[0], found.over.shape[2]
+    return LayerColumns(found.source, view.part, layers, view.model.config.n_heads)
+
+
+def strongest(found: Composition, part: str) -> list[Pair]:
+    """All pairs of heads with a path from the one to the other, the strongest first."""
+    over = found.over.numpy()
+    order = np.argsort(-np.nan_to_num(over, nan=-np.inf), axis=None, kind="stable")[: int(np.isfinite(over).sum())]
+    places = zip(*np.unravel_index(order, over.shape), strict=True)
+    return [
+        (Place(found.source, int(first), int(head)), Place(part, int(later), int(other)), float(over.flat[at]))
+        for at, (first, head, later, other) in zip(order, places, strict=True)
+    ]
+
+
+def draw_picture(columns: LayerColumns, pairs: list[Pair], here: Place, kind: str) -> None:
+    """The lines; a click on a head chooses it, one on a line chooses the head at its other end."""
+
+    def picked() -> None:
+        points = st.session_state.composition_lines.selection.points
+        if points:
+            choose_place(clicked(columns, points[0]["customdata"], here))
+
+    lines = [HeadLine(columns.of(first), columns.of(second), over) for first, second, over in pairs]
+    chosen = [columns.of(here)] if (here.part, here.layer) in columns.order else []
+    st.plotly_chart(
+        line_figure(
+            columns.names,
+            columns.heads,
+            lines,
+            chosen,
+            role=kind,
+            names=[place.words for place in columns.points],
+            theme=st.context.theme.type or "light",
+        ),
+        key="composition_lines",
+        theme=None,
+        on_select=picked,
+        selection_mode="points",
+        config={"displayModeBar": False},
+    )
+
+
+def clicked(columns: LayerColumns, data: list, here: Place) -> Place:
+    """The head of a point [column, head, …], or the end of a line [column, head, column, head, …] that is not chosen
+    yet: the one that reads, if neither is."""
+    first = columns.at(*data[:2])
+    if not isinstance(data[2], int | float):
+        return first
+    second = columns.at(*data[2:4])
+    return first if second == here else second
+
+
+def choose_place(place: Place) -> None:
+    """Look at a head, through its own part."""
+    part = {} if place.part == "self" else {"part": place.part}
+    choose(head=(place.layer, place.head), **part)
+
+
+def draw_answer(pairs: list[Pair], here: Place, kind: str) -> None:
+    """The strongest pair of all, and those of the chosen head, in sentences."""
+    first, second, over = pairs[0]
+    st.markdown(
+        f"The widest line leads from **{first.words}** to **{second.words}**, which reads it in its {READS[kind]}: "
+        f"**{number(over)}** over the baseline.",
+        help=explained("composition", "head", "layer"),
+    )
+    read = next((pair for pair in pairs if pair[1] == here), None)
+    readers = next((pair for pair in pairs if pair[0] == here), None)
+    words = []
+    if read is not None:
+        words.append(
+            f"The chosen head, {here.words}, reads most of **{read[0].words}** in its {READS[kind]} "
+            f"({number(read[2])})."
+        )
+    if readers is not None:
+        words.append(f"What it writes is read most by **{readers[1].words}** ({number(readers[2])}).")
+    if any(pair is not None and pair[2] < 0 for pair in (read, readers)):
+        words.append("A number below 0 is less than random matrices have.")
+    if words:
+        st.markdown(" ".join(words))
+
+
+def draw_what_is_left_out(
+    view: View, found: Composition, pairs: list[Pair], most: int, kind: str, distance: int
+) -> None:
+    """The lines as a table, how many have none, and what the numbers are."""
+    with st.expander(f"The {min(most, len(pairs))} lines as a table"):
+        table = [(first.words, second.words, number(over)) for first, second, over in pairs[:most]]
+        st.dataframe(
+            pd.DataFrame(table, columns=["writes", "reads", "over the baseline"]), hide_index=True, key="line_table"
+        )
+    left = len(pairs) - most
+    cut = f"{left:,} more pairs have no line; the strongest of them has {number(pairs[most][2])}. " if left > 0 else ""
+    read = {"query": r"W_QK", "key": r"W_QKᵀ", "value": r"W_OV"}[kind]
+    turn = (
+        f" Queries and keys are turned as for a key that stands {distance:,} tokens before its query."
+        if depends_on_distance(view) and kind != "value"
+        else ""
+    )
+    st.caption(
+        f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖), less {number(found.baseline)}, the mean over "
+        f"{RANDOM_PAIRS} pairs of random matrices of the same shapes. It says how well the directions that one head "
+        f"writes fit those that the other one reads. It does not say what is handed on.{turn} "
+        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”."
+    )
