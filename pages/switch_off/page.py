@@ -1,124 +1,261 @@
-"""Switch off: every head in turn, and what the model then predicts."""
+"""Switch off: every head, feed-forward and layer in turn, and what the model then predicts."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import streamlit as st
+from torch import Tensor
 
 import viz_model as vm
-from viz_model.intervention.ablation import Ablation
-from viz_model.intervention.replacement import MEAN, ZERO
-from viz_ui.frame.address import bring_sidebar_along, linked
+from pages.switch_off.band_figure import band_figure
+from pages.switch_off.choice import LOSS, OTHER, TEXT_MEAN, Effect, Replaced, draw_effect, draw_replaced
+from viz_model.intervention.ablation import FEED_FORWARD, HEAD, LAYER, UNITS, Ablation, ablate_units, band
+from viz_ui.components.panels import Matrix
+from viz_ui.frame.address import bring_sidebar_along, choose, chosen_value, held
 from viz_ui.frame.embedding import main_picture
+from viz_ui.frame.forms import OneOf
 from viz_ui.frame.jobs import Stopped, kept_result
-from viz_ui.frame.passes import is_small
+from viz_ui.frame.passes import takes_a_second
 from viz_ui.frame.view import View, current_view
+from viz_ui.look.colours import Law
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import number, plain, sentence, shown
+from viz_ui.look.text import counted, number, plain, sentence, shown
 from viz_ui.parts.head_matrix import draw_head_matrix
 from viz_ui.parts.next_tokens import draw_next_tokens
-from viz_ui.parts.open_matrix import named, pass_words
+from viz_ui.parts.open_matrix import Named, named, pass_words
 
-ROUNDING = 1e-4  # bits: smaller changes may be the rounding of another batch, and get no colour of their own
-WAYS = {"zero": ZERO, "its mean over the prompt": MEAN}
+WHOLES = {FEED_FORWARD: "feed-forward", LAYER: "whole layer"}  # columns beside the heads
+ROOT_BELOW, LOGARITHM_BELOW = 0.1, 0.003  # of the largest effect: where the middle one is less, colours grow otherwise
+
+
+@dataclass(frozen=True)
+class Off:
+    """What is switched off, of the chosen layer: a head, the feed-forward, or all of it."""
+
+    unit: str
+    layer: int
+    head: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in the tables of its unit."""
+        return self.layer, self.head if self.unit == HEAD else 0
+
+    @property
+    def words(self) -> str:
+        """ "head 0 of layer 1"."""
+        return {
+            HEAD: f"head {self.head} of layer {self.layer}",
+            FEED_FORWARD: f"the feed-forward of layer {self.layer}",
+            LAYER: f"layer {self.layer}",
+        }[self.unit]
 
 
 def draw() -> None:
     view = current_view()
+    held("off", OneOf(UNITS), HEAD)
     st.title("Switch off")
     st.markdown(
-        "**What would the model predict without a head?** The model runs again once for each head, with that head "
-        f"switched off. A cell is one head: the brighter it is, the more the probabilities "
-        f"of the token {where(view)} change.",
-        help=explained("ablation", "KL divergence", "head", "layer"),
-    )
-    way = linked(
-        st.segmented_control,
-        "What stands in the place of the head's mixed values",
-        list(WAYS),
-        default="zero",
-        required=True,
-        key="instead",
-        help="- **zero**: the head writes nothing.\n- **its mean over the prompt**: the head writes the same vector at "
-        "every token. What is lost is how the head's vectors differ from that mean. "
-        "Wang et al. 2022, “Interpretability in the Wild”, §2.3.",
+        "**What would the model predict without a head?** The model runs again for each head, each feed-forward and "
+        "each layer, with that one switched off. A cell shows what changes: the prediction of the token "
+        f"{where(view)}, a logit there, or the loss of the prompt.",
+        help=explained("ablation", "KL divergence", "head", "feed-forward", "layer"),
     )
     try:
-        found = ablation(view, WAYS[way])
+        if not view.model.config.has_unembedding:
+            raise vm.VizError(f"{view.model.name} predicts no token. Choose a model such as tiny-gpt.")
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            effect = draw_effect(view, view.trace.of(view.model.config.self_part).logits_at(place(view)))
+            replaced = draw_replaced(view)
+        found = ablations(view, replaced, effect)
     except Stopped:
         return
     except vm.VizError as error:
-        st.info(plain(sentence(str(error))), icon=":material/edit:")
+        main_picture("refused").info(plain(sentence(str(error))), icon=":material/edit:")
         return
-    with main_picture():
-        draw_effects(found)
-    draw_chosen(found)
+    draw_effects(found, effect, replaced)
     draw_sources()
 
 
-def ablation(view: View, how: str) -> Ablation:
-    """Kept for this visitor until another pass, part or way is asked for."""
-    position = place(view)
+def ablations(view: View, replaced: Replaced, effect: Effect) -> dict[str, Ablation]:
+    """By unit. Kept for this visitor until another pass, part or way is asked for; the loss of a large model, which
+    takes the logits of all positions, is worked out when it is looked at."""
+    trace, config = view.trace, view.model.config
+    rows = trace.n_layers * (config.n_heads + 2)
+    at_once = not takes_a_second(view.model, trace.read.ids, rows // 2)  # half of the layers are skipped
+    has_loss = config.layout != "encoder-only" and trace.of(config.self_part).length > 1
+    with_loss = effect.kind == LOSS or (at_once and has_loss)
+
+    def work(tell) -> dict[str, Ablation]:
+        values = {} if replaced.values is None else {"values_of": replaced.values()}
+        given = {"part": view.part, "position": place(view), "with_loss": with_loss, **values}
+        return ablate_units(view.model, trace, UNITS, "all", replaced.how, **given, tell=tell)
+
     return kept_result(
-        lambda tell: vm.ablate(view.model, view.trace, how=how, part=view.part, position=position, tell=tell),
-        words=f"Switching off {view.trace.n_layers * view.trace.config.n_heads} heads, one at a time",
-        name="ablation",
-        of=(*view.pass_key, view.part, how, position),
-        at_once=is_small(view.model),
+        work,
+        words=f"Running the prompt {rows:,} times, each time with something else switched off",
+        name="ablation_loss" if with_loss else "ablation",
+        of=(*view.pass_key, view.part, replaced.key, place(view)),
+        at_once=at_once,
     )
 
 
+def chosen_off(view: View, found: dict[str, Ablation]) -> Off:
+    """What is looked at: a head, where the model has nothing of what was chosen."""
+    off = Off(chosen_value("off"), view.layer, view.head)
+    return off if off.unit in found and off.place in found[off.unit].heads else Off(HEAD, view.layer, view.head)
+
+
 @st.fragment
-def draw_effects(found: Ablation) -> None:
-    """All heads in one picture; a click chooses a head."""
+def draw_effects(found: dict[str, Ablation], effect: Effect, replaced: Replaced) -> None:
+    """All of them in one picture; a click chooses one, which is answered beside it and below."""
     view = current_view()
-    with st.container(horizontal=True, gap="medium"):
+    off = chosen_off(view, found)
+    with main_picture(), st.container(horizontal=True, gap="medium"):
         with st.container(key="effect_side"):
-            draw_head_matrix(
-                view,
-                "effect",
-                "Change of the prediction when a head is switched off",
-                found.kl.numpy(),
-                named(view, "change without each head, bits", "switched_off", of=pass_words(view.trace)),
-                caption=f"KL divergence in bits: 0 is no change. The largest is {number(float(found.kl.max()))}.",
-                role="weights",
-                low=0.0,
-                high=max(float(found.kl.max()), ROUNDING),
-            )
-        with st.container(width=420):
-            draw_answer(view, found)
+            draw_picture(view, found, effect, off)
+        with st.container(width=340):
+            draw_answer(view, found, effect, off)
+            draw_replacement(view, found[off.unit], replaced)
+    one = found[off.unit]
+    st.subheader(f"The prediction without {off.words}{part_words(view, off.unit)}")
+    edited = one.edited[one.heads.index(off.place)]
+    draw_next_tokens(view, one.logits, edited, ("everything on", "switched off"), where(view).capitalize())
     bring_sidebar_along()
 
 
-def draw_answer(view: View, found: Ablation) -> None:
-    """The chosen head in a sentence, beside the other heads of its layer."""
-    kl, (low, high) = float(found.kl[view.layer, view.head]), found.control[view.layer, view.head].tolist()
-    before, after = (int(logits.argmax()) for logits in (found.logits, edited_logits(found, view)))
+def draw_picture(view: View, found: dict[str, Ablation], effect: Effect, off: Off) -> None:
+    """Heads, and apart from them feed-forwards and layers, each with a scale of its own."""
+    units = [unit for unit in WHOLES if unit in found]
+    wholes = np.concatenate([effect.of(found[unit]).numpy() for unit in units], axis=1) if units else None
+    heads = effect.of(found[HEAD]).numpy()
+
+    def picked(event: dict) -> None:
+        row, column = event["row"], event["column"]
+        if event["panel"] == "effect":
+            layer, head = view.layer if row is None else row, view.head if column is None else column
+            choose(off=HEAD, head=(layer, head))
+        else:
+            unit = off.unit if column is None else units[column]
+            choose(off=unit if unit in units else units[0], head=(view.layer if row is None else row, view.head))
+
+    beside = {}
+    if units:
+        beside[_named(view, effect, "each half and layer", "switched_off_layers")] = Matrix(
+            "wholes",
+            "Larger parts",
+            np.where(np.isnan(wholes), -np.inf, wholes),
+            [f"layer {layer}" for layer in range(len(wholes))],
+            [WHOLES[unit] for unit in units],
+            row_axis="layer",
+            column_axis="part",
+            allowed=~np.isnan(wholes),
+            **look(wholes, effect, max(effect.rounding(found[unit]) for unit in units)),
+        )
+    marked = {"layer": off.layer} | ({"head": off.head} if off.unit == HEAD else {"part": units.index(off.unit)})
+    draw_head_matrix(
+        view,
+        "effect",
+        effect.title.capitalize() if not effect.names else f"C{effect.title[1:]}",
+        heads,
+        _named(view, effect, "each head", "switched_off"),
+        beside=beside,
+        marked=marked,
+        on_pick=picked,
+        **look(heads, effect, effect.rounding(found[HEAD])),
+    )
+
+
+def _named(view: View, effect: Effect, what: str, file_words: str) -> Named:
+    return named(view, f"{effect.title} without {what}", file_words, of=pass_words(view.trace))
+
+
+def look(values: np.ndarray, effect: Effect, rounding: float) -> dict:
+    """How a table of effects is coloured and captioned: from 0 to the largest one, and where most are far smaller, on
+    a scale on which they are told apart."""
+    sizes = np.abs(values[~np.isnan(values)])
+    high, middle = max(float(sizes.max()), rounding), float(np.median(sizes))
+    law: Law = "linear"
+    if middle < ROOT_BELOW * high:
+        law = "square root" if middle >= LOGARITHM_BELOW * high else "logarithmic"
+    largest = float(values.flat[np.nanargmax(np.abs(values))])
+    ends = {"low": -high, "high": high, "scale": "diverging"} if effect.has_sign else {"low": 0.0, "high": high}
+    return ends | {
+        "law": law,
+        "role": "scores" if effect.has_sign else "weights",
+        "caption": f"The largest is {effect.signed(largest)}; 0 is no change.",
+    }
+
+
+def draw_answer(view: View, found: dict[str, Ablation], effect: Effect, off: Off) -> None:
+    """What is switched off in a sentence, and beside the same edit elsewhere."""
+    one = found[off.unit]
+    before, after = (int(logits.argmax()) for logits in (one.logits, one.edited[one.heads.index(off.place)]))
     names = [plain(shown(piece)) for piece in view.model.token_bytes([before, after])]
     change = (
         f"the likeliest token {where(view)} is still **{names[0]}**"
         if before == after
         else f"the likeliest token {where(view)} is **{names[1]}** and no longer **{names[0]}**"
     )
-    others = {
-        1: "",
-        2: f" The other head of layer {view.layer} changes it by {number(low)}.",
-    }.get(found.kl.shape[1], f" Each other head of layer {view.layer} changes it by {number(low)} to {number(high)}.")
-    if float(found.kl.max()) < ROUNDING:
-        st.markdown("No head changes the prediction by more than rounding can.")
+    table = effect.of(one)
+    value, rounding = float(table[off.place]), effect.rounding(one)
+    if float(table[~table.isnan()].abs().max()) <= rounding:
+        what = "No head" if off.unit == HEAD else "None of them"
+        st.markdown(f"{what} changes {effect.subject[:1].lower()}{effect.subject[1:]} by more than rounding can.")
+    by = f"{effect.subject} {effect.words(value)}"
+    if abs(value) <= rounding:
+        by = (
+            f"{effect.subject} changes by {effect.signed(value)}{effect.unit}, which is no more than rounding: even a "
+            "pass with everything on may differ by so much"
+        )
+    elif effect.kind == LOSS:
+        by += f" a token, from {number(one.loss_before)} to {number(float(one.loss[off.place]))}"
     st.markdown(
-        f"Without head {view.head} of layer {view.layer}{part_words(view)}, {change}. The prediction changes by "
-        f"**{number(kl)} bits**.{others}"
+        f"Without {off.words}{part_words(view, off.unit)}, {change}. {by}.",
+        help=explained("KL divergence", "bit", "logit", "nat"),
+    )
+    draw_control(table, effect, off)
+
+
+def draw_control(table: Tensor, effect: Effect, off: Off) -> None:
+    """The same edit on the other heads of the layer, or on the same half of the other layers: a band and a sentence."""
+    low, high = band(table, off.unit)[off.place].tolist()
+    if np.isnan(low):
+        return
+    line, own = (table[off.layer], off.head) if off.unit == HEAD else (table[:, 0], off.layer)
+    names = f"layer {off.layer}, head {{}}" if off.unit == HEAD else f"{WHOLES[off.unit]}, layer {{}}"
+    others = {names.format(n): float(value) for n, value in enumerate(line) if n != own and not value.isnan()}
+    st.plotly_chart(
+        band_figure(names.format(own), float(line[own]), others, effect.title, theme=st.context.theme.type or "light"),
+        key="control",
+        theme=None,
+        config={"displayModeBar": False},
+    )
+    which = {
+        HEAD: f"head of layer {off.layer}",
+        FEED_FORWARD: "layer’s feed-forward",
+        LAYER: "layer",
+    }[off.unit]
+    each = f"The other {which} changes it" if len(others) == 1 else f"Each other {which} changes it"
+    st.markdown(f"{each} {effect.range_words(low, high)}.")
+    st.caption(
+        "The diamond is what you chose. The band goes from the smallest to the largest of the others. The colours of "
+        "each picture end at its own largest effect."
     )
 
 
-def draw_chosen(found: Ablation) -> None:
-    view = current_view()
-    st.subheader(f"The prediction without head {view.head} of layer {view.layer}{part_words(view)}")
-    draw_next_tokens(
-        view,
-        found.logits,
-        edited_logits(found, view),
-        ("all heads", "switched off"),
-        where(view).capitalize(),
-    )
+def draw_replacement(view: View, one: Ablation, replaced: Replaced) -> None:
+    """Which values stand in its place, of what text, over how many tokens."""
+    if replaced.how == TEXT_MEAN:
+        st.caption(f"The mean is taken over {counted(one.replaced.tokens, 'token')}: {replaced.words}.")
+    if replaced.how == OTHER:
+        pairs, length = len(one.replaced.alignment.pairs), view.trace.length
+        st.caption(
+            f"All {counted(length, 'token')} have a counterpart in the other prompt."
+            if pairs == length
+            else f"Of {counted(length, 'token')}, {pairs} have a counterpart in the other prompt: those that both "
+            "begin with, and those that both end with. The others keep their values."
+        )
 
 
 def place(view: View) -> int:
@@ -133,13 +270,10 @@ def where(view: View) -> str:
     return f"after token {place(view)}{' of the target' if view.part == 'encoder' else ''}"
 
 
-def part_words(view: View) -> str:
-    return "" if view.part == "self" else f" ({'cross-attention' if view.part == 'cross' else view.part})"
-
-
-def edited_logits(found: Ablation, view: View):
-    """Those of the pass without the chosen head."""
-    return found.edited[found.heads.index((view.layer, view.head))]
+def part_words(view: View, unit: str) -> str:
+    """ " (decoder)", where there are several; whole layers of cross-attention are those of the decoder."""
+    of_cross = "cross-attention" if unit == HEAD else "decoder"
+    return "" if view.part == "self" else f" ({of_cross if view.part == 'cross' else view.part})"
 
 
 def draw_sources() -> None:

@@ -75,17 +75,23 @@ class Ablation:
 
     @property
     def kl_rounding(self) -> float:
-        """The KL divergence of a pass in which nothing was changed."""
-        return float(_divergence(self.logits, self.again[None]))
+        """How much of a KL divergence may be rounding: that of a pass in which nothing was changed."""
+        return max(float(_divergence(self.logits, self.again[None])), self._spacing**2)
 
     def logit_rounding(self, token: int, than: int | None = None) -> float:
         """The same of `logit_change`, without its sign."""
-        return abs(float(self._change(self.again[None], token, than)))
+        return max(abs(float(self._change(self.again[None], token, than))), self._spacing)
 
     @property
     def loss_rounding(self) -> float:
         """The same of `loss_change`, without its sign."""
-        return 0.0 if self.loss is None else abs(self.loss_again - self.loss_before)
+        measured = 0.0 if self.loss is None else abs(self.loss_again - self.loss_before)
+        return max(measured, self._spacing)
+
+    @property
+    def _spacing(self) -> float:
+        """From the largest logit to the next number in 32 bits: less than that is rounding, whatever is measured."""
+        return torch.finfo(torch.float32).eps * float(self.logits.abs().max())
 
     def _change(self, edited: Tensor, token: int, than: int | None) -> Tensor:
         change = self._logit(edited, token) - self._logit(self.logits, token)

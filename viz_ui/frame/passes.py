@@ -92,9 +92,9 @@ def is_small(model: vm.Model) -> bool:
     return model.transformer.n_parameters() < LARGE
 
 
-def takes_a_second(model: vm.Model, prompt: Prompt) -> bool:
+def takes_a_second(model: vm.Model, prompt: Prompt, passes: int = 1) -> bool:
     """Two operations a parameter and token: Kaplan et al. 2020, "Scaling Laws for Neural Language Models", §2.1."""
-    return 2 * model.transformer.n_parameters() * len(model.ids(prompt)) >= A_SECOND_OF_OPERATIONS
+    return 2 * model.transformer.n_parameters() * len(model.ids(prompt)) * passes >= A_SECOND_OF_OPERATIONS
 
 
 def _followed(work: Callable[[], Result], job: Job[Result], attentions: int) -> Result:

@@ -1,5 +1,7 @@
 """One number a head, as a matrix layers × heads: a click chooses the head, and it opens large like every matrix."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from viz_ui.components.panels import Matrix, panels
@@ -8,10 +10,22 @@ from viz_ui.parts.open_matrix import Named, note_opened, open_noted_matrix
 
 
 def draw_head_matrix(
-    view: View, name: str, title: str, values: np.ndarray, names: Named, *, matrix_width: int = 560, **look
+    view: View,
+    name: str,
+    title: str,
+    values: np.ndarray,
+    names: Named,
+    *,
+    matrix_width: int = 560,
+    beside: Mapping[Named, Matrix] | None = None,
+    marked: Mapping[str, int] | None = None,
+    on_pick: Callable[[dict], None] | None = None,
+    **look,
 ) -> None:
     """values (L,H), with the chosen head framed. name: of the widget; names: of the large one and its files.
 
+    beside: further matrices in the same picture, with their names. marked, on_pick: where a click chooses something
+    else than a head, what is framed, and what a click does; see `panels`.
     look: how it is coloured and captioned, see `Matrix`.
     """
     layers, heads = np.shape(values)
@@ -25,12 +39,17 @@ def draw_head_matrix(
         column_axis="head",
         **look,
     )
+    named = {names: matrix, **(beside or {})}
     panels(
-        [matrix],
+        [*named.values()],
         key=f"{name}_panels",
-        marked={"layer": view.layer, "head": view.head},
+        marked={"layer": view.layer, "head": view.head} if marked is None else {**marked},
         matrix_width=matrix_width,
-        on_pick=lambda event: choose_head(event["row"], event["column"]),
+        on_pick=on_pick or (lambda event: choose_head(event["row"], event["column"])),
         on_open=note_opened,
     )
-    open_noted_matrix(view, {name: matrix}, names={name: names})
+    open_noted_matrix(
+        view,
+        {one.name: one for one in named.values()},
+        names={one.name: called for called, one in named.items()},
+    )

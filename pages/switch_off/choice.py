@@ -1,0 +1,199 @@
+"""What the reader chooses on the page Switch off: what stands in the place of a unit, and which effect is looked at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+from torch import Tensor
+
+import viz_model as vm
+from viz_model.intervention.ablation import Ablation
+from viz_model.intervention.replacement import MEAN, OTHER, TEXT_MEAN, ZERO, Values
+from viz_model.model.prompts import Tokens
+from viz_model.training.held_out import long_rows
+from viz_ui.frame.address import linked
+from viz_ui.frame.view import View, traced
+from viz_ui.look.glossary import explained
+from viz_ui.look.text import counted, number, plain, shown
+
+WAYS = {"zero": ZERO, "its mean over the prompt": MEAN, "its mean over a text": TEXT_MEAN, "another prompt": OTHER}
+PREDICTION, LOGIT, DIFFERENCE, LOSS = "prediction", "logit", "two logits", "loss"
+EFFECTS = (PREDICTION, LOGIT, DIFFERENCE, LOSS)
+LONGEST = 4000  # characters
+STRETCHES, STRETCH = 4, 256  # of the held-out text: so many of so many tokens
+LIKELIEST = 10
+ROUNDINGS = 10  # an effect of less than so many times what a pass without any edit differs by is called rounding
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What stands in the place of a unit. how: one of `viz_model.intervention.replacement.HOW`.
+
+    text: what the reader typed; key: what tells this choice from others. words: what the values are of, as Markdown.
+    """
+
+    how: str
+    key: tuple
+    words: str = ""
+    values: Callable[[], Values] | None = None
+
+
+def draw_replaced(view: View) -> Replaced:
+    """The box for the way, and where it needs a text the box for that; raises VizError where there is none yet."""
+    way = linked(
+        st.segmented_control,
+        "What stands in its place",
+        list(WAYS),
+        default="zero",
+        required=True,
+        key="instead",
+        help="What a head mixes from the values is replaced, at every token. Of a feed-forward or a whole layer it is "
+        "what is added to the residual stream.\n\n"
+        "- **zero**: nothing is written.\n"
+        "- **its mean over the prompt**: the same vector at every token. What is lost is how the vectors of the prompt "
+        "differ from one another. Wang et al. 2022, “Interpretability in the Wild”, §2.3.\n"
+        "- **its mean over a text**: the same, but what is lost is how this prompt differs from other texts.\n"
+        "- **another prompt**: what it writes for another prompt, token by token. What is lost is what the two "
+        "prompts do not share.\n\n" + explained("residual stream", "value"),
+    )
+    how = WAYS[way]
+    if how == TEXT_MEAN:
+        return _text(view)
+    if how == OTHER:
+        return _other(view)
+    return Replaced(how, (how,))
+
+
+def _text(view: View) -> Replaced:
+    typed = linked(
+        st.text_input,
+        "The text of the mean",
+        key="mean_text",
+        max_chars=LONGEST,
+        placeholder="examples of this model" if view.model.has_source else "text that was held out from training",
+        help=f"If this box is empty, the mean is taken over {STRETCHES} stretches of up to {STRETCH} tokens of the "
+        "text that was held out from the training of the model, or of tiny-gpt where the model has none. Of an "
+        "encoder-decoder, it is taken over its example texts.",
+    )
+    if typed:
+        return Replaced(TEXT_MEAN, (TEXT_MEAN, typed), "the text that you typed", lambda: typed)
+    if view.model.has_source:
+        texts = [*view.model.examples.values()]
+        if not texts:
+            raise vm.VizError("This model has no example texts. Type a text whose mean shall be taken.")
+        return Replaced(TEXT_MEAN, (TEXT_MEAN,), f"the example texts of {plain(view.model.name)}", lambda: texts)
+    length = min(STRETCH, view.model.config.context_length)
+    words = f"{counted(STRETCHES, 'stretch', 'stretches')} of text that was held out from training"
+
+    def rows() -> list[list[int]]:
+        return long_rows(view.model, view.name, length, STRETCHES)[0].tolist()
+
+    return Replaced(TEXT_MEAN, (TEXT_MEAN,), words, rows)
+
+
+def _other(view: View) -> Replaced:
+    typed = linked(
+        st.text_input,
+        "The other prompt",
+        key="other_prompt",
+        max_chars=LONGEST,
+        help="Tokens are put in one by one, so it should have as many tokens as the prompt. If it has not, the tokens "
+        "that both begin with, and those that both end with, belong together. The others keep their values.",
+    )
+    if not typed:
+        raise vm.VizError("Type another prompt, best with as many tokens as this one. Its values will be put in.")
+    sent = view.model.chat(typed) if isinstance(view.prompt, Tokens) else typed
+    target = view.trace.read.ids if view.model.has_source else None
+    other = traced(view.name, sent, view.trace.mask_name, view.part, target, kind="other_prompt", most=2, can_stop=True)
+    return Replaced(OTHER, (OTHER, other.ids, other.key_ids), values=lambda: other)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One of `EFFECTS`; token, than: as ids, of the logits that are looked at, and names: what they are called."""
+
+    kind: str
+    token: int | None = None
+    than: int | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def has_sign(self) -> bool:
+        return self.kind != PREDICTION
+
+    @property
+    def unit(self) -> str:
+        """ " bits", or "" of logits, which have none."""
+        return {PREDICTION: " bits", LOSS: " nats"}.get(self.kind, "")
+
+    @property
+    def subject(self) -> str:
+        """What changes, at the beginning of a sentence, as Markdown."""
+        if self.kind == LOGIT:
+            return f"The logit of **{plain(self.names[0])}**"
+        if self.kind == DIFFERENCE:
+            return f"The logit of **{plain(self.names[0])}** minus that of **{plain(self.names[1])}**"
+        return "The mean loss of the prompt" if self.kind == LOSS else "The prediction"
+
+    @property
+    def title(self) -> str:
+        """Of a picture."""
+        if self.kind == LOGIT:
+            return f"change of the logit of “{self.names[0]}”"
+        if self.kind == DIFFERENCE:
+            return f"change of the logit of “{self.names[0]}” minus that of “{self.names[1]}”"
+        return "change of the loss, nats a token" if self.kind == LOSS else "change of the prediction, bits"
+
+    def of(self, found: Ablation) -> Tensor:
+        """(L,K)."""
+        if self.kind == PREDICTION:
+            return found.kl
+        return found.loss_change if self.kind == LOSS else found.logit_change(self.token, self.than)
+
+    def rounding(self, found: Ablation) -> float:
+        """Below this an effect is rounding."""
+        if self.kind == PREDICTION:
+            return ROUNDINGS * found.kl_rounding
+        return ROUNDINGS * (found.loss_rounding if self.kind == LOSS else found.logit_rounding(self.token, self.than))
+
+    def words(self, value: float) -> str:
+        """ "changes by 0.2 bits", "falls by 1.3": without the subject, as Markdown."""
+        if not self.has_sign:
+            return f"changes by **{number(value)}{self.unit}**"
+        return f"{'rises' if value > 0 else 'falls'} by **{number(abs(value))}{self.unit}**"
+
+    def range_words(self, low: float, high: float) -> str:
+        """ "by 0.1 to 0.3 bits"; with signs, where there are any."""
+        first, last = (self.signed(end) for end in (low, high))
+        return f"by {first}{self.unit}" if first == last else f"by {first} to {last}{self.unit}"
+
+    def signed(self, value: float) -> str:
+        return ("+" if self.has_sign and value > 0 else "") + number(value)
+
+
+def draw_effect(view: View, logits: Tensor) -> Effect:
+    """The boxes for the effect, and for the tokens whose logits it is of. logits (V,): of the pass as it was."""
+    kind = linked(
+        st.segmented_control,
+        "Which effect",
+        EFFECTS,
+        default=PREDICTION,
+        required=True,
+        key="effect",
+        help="- **prediction**: the KL divergence of the prediction with everything on from the one without it\n"
+        "- **logit**: how much the logit of one token rises or falls\n"
+        "- **two logits**: how much the difference of the logits of two tokens rises or falls\n"
+        "- **loss**: how much worse all tokens of the prompt are predicted, each from those before it: the mean loss "
+        "in nats a token\n\n" + explained("KL divergence", "logit", "nat"),
+    )
+    if kind not in (LOGIT, DIFFERENCE):
+        return Effect(kind)
+    top = logits.topk(min(LIKELIEST, len(logits))).indices.tolist()
+    names = dict(zip(top, (shown(piece) or "∅" for piece in view.model.token_bytes(top)), strict=True))
+    look = {"format_func": lambda token: names[token], "width": 150}
+    token = linked(st.selectbox, "Token", top, key="token", **look)
+    if kind == LOGIT:
+        return Effect(kind, token, names=(names[token],))
+    rest = [other for other in top if other != token]
+    than = linked(st.selectbox, "minus that of", rest, key="than_token", **look)
+    return Effect(kind, token, than, (names[token], names[than]))
