@@ -17,6 +17,7 @@ from viz_model.errors import (
     TrainingError,
     VizError,
 )
+from viz_model.heads.report import head_report
 from viz_model.intervention.ablation import ablate
 from viz_model.intervention.edits import AddVector, ScaleHead, SetValues, SetWeight, SwitchOff
 from viz_model.intervention.patching import patch
@@ -56,6 +57,7 @@ __all__ = [
     "catalogue",
     "circuits",
     "edit",
+    "head_report",
     "load",
     "patch",
     "patch_paths",

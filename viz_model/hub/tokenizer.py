@@ -64,8 +64,8 @@ class HubTokenizer:
         """
         read = self._read(text, special)
         ids = read["input_ids"]
-        pieces = [self.token_bytes(token) for token in ids]
-        inside = [place for place in range(len(ids)) if self._is_of_text(read, place)]
+        known = {token: self.token_bytes(token) for token in set(ids)}  # a long text has each many times
+        pieces, inside = [known[token] for token in ids], self._places_of_text(read)
         joined, typed = b"".join(pieces[place] for place in inside), text.encode()
         if joined == typed:
             return pieces
@@ -113,11 +113,11 @@ class HubTokenizer:
             )
         return read
 
-    def _is_of_text(self, read: BatchEncoding, place: int) -> bool:
-        """Whether a token stands for a part of the text, and was not put around it."""
+    def _places_of_text(self, read: BatchEncoding) -> list[int]:
+        """Where tokens stand for a part of the text, and were not put around it."""
         if read.is_fast:
-            return read.sequence_ids(0)[place] is not None
-        return read["input_ids"][place] not in self.signs
+            return [place for place, sequence in enumerate(read.sequence_ids(0)) if sequence is not None]
+        return [place for place, token in enumerate(read["input_ids"]) if token not in self.signs]
 
     def _cut_by_offsets(self, text: str, read: BatchEncoding, inside: list[int], pieces: list[bytes]) -> None:
         """Cut the text where the tokenizer says that its tokens begin and end, and put the parts into `pieces`."""

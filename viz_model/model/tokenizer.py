@@ -95,7 +95,9 @@ class Tokenizer:
 
     def pieces(self, text: str, *, special: bool = True) -> list[bytes]:
         """What each token of `encode` stands for; put together, they are the text."""
-        return [self.token_bytes(token) for token in self.encode(text, special=special)]
+        ids = self.encode(text, special=special)
+        known = {token: self.token_bytes(token) for token in set(ids)}  # a long text has each many times
+        return [known[token] for token in ids]
 
     @classmethod
     def of_bytes(cls) -> "Tokenizer":

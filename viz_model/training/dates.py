@@ -5,6 +5,7 @@ two digits is the one that POSIX means by it (69 to 99 are 19.., 00 to 68 are 20
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -83,6 +84,12 @@ def forms_of(day: date) -> tuple[str, ...]:
     """The forms that this date can be written in and read back from."""
     two_digits = TWO_DIGITS_FROM <= day.year <= TWO_DIGITS_TO
     return tuple(form for form in FORMS if two_digits or "{yy}" not in form)
+
+
+def in_turn(days: Sequence[date]) -> list[tuple[date, Written]]:
+    """Every day once, in one of its forms."""
+    forms = [forms_of(day) for day in days]
+    return [(day, written(its[n % len(its)], day)) for n, (day, its) in enumerate(zip(days, forms, strict=True))]
 
 
 @cache

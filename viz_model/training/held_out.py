@@ -1,5 +1,7 @@
 """Rows of the text that was held out from a model's training, where it lies beside the model."""
 
+import re
+
 import numpy as np
 from torch import Tensor
 
@@ -7,8 +9,10 @@ from viz_model.checkpoints import FOLDER, catalogue
 from viz_model.errors import TrainingError, VizError
 from viz_model.model import Model
 from viz_model.training.data import encode_books
+from viz_model.training.dates import in_turn, split_days
 from viz_model.training.figures.report import books_of
 from viz_model.training.loss import windows
+from viz_model.training.recipes import RECIPES
 
 WINDOWS, WINDOW = 4, 256  # so many stretches of so many tokens, evenly spread
 TALES = "tiny-gpt"  # whose held-out text is read by models that have none of their own
@@ -30,13 +34,38 @@ def long_rows(model: Model, name: str, length: int, count: int) -> tuple[Tensor,
     Of a model without a held-out text they are the tales that were held out from tiny-gpt's. Raises VizError for a
     model without a tokenizer, which reads no text.
     """
-    if model.tokenizer is None:
-        raise VizError(f"{model.name} has no tokenizer, so it reads no text. Choose a model with one.")
+    _refuse_without_tokenizer(model)
     books = _books_beside(name)
     if books:
         return windows(encode_books(books, model.tokenizer), length, count), True
     tales = "\n\n".join(books_of(FOLDER / TALES, None))
     return windows(np.array(model.tokenizer.encode(tales, special=False)), length, count), False
+
+
+def held_out_text(model: Model, name: str) -> tuple[str, bool]:
+    """A text that ships with the project for this model to read, and whether it was held out from its training.
+
+    Of an encoder-decoder, lines with a tab between source and target: dates, where it was made for them; else sentences
+    without a target. Raises VizError for a model without a tokenizer, which reads no text.
+    """
+    _refuse_without_tokenizer(model)
+    if model.has_source:
+        return _pairs_beside(name)
+    books = _books_beside(name)
+    return "\n\n".join(books or books_of(FOLDER / TALES, None)), bool(books)
+
+
+def _pairs_beside(name: str) -> tuple[str, bool]:
+    recipe = RECIPES.get(name)
+    if recipe is not None and recipe.config.layout == "encoder-decoder":
+        return "\n".join(f"{source.text}\t{day.isoformat()}" for day, source in in_turn(split_days()[1])), True
+    sentences = re.findall(r"[^.!?\n]{20,200}[.!?]", "\n".join(books_of(FOLDER / TALES, None)))
+    return "\n".join(sentence.strip() for sentence in sentences), False
+
+
+def _refuse_without_tokenizer(model: Model) -> None:
+    if model.tokenizer is None:
+        raise VizError(f"{model.name} has no tokenizer, so it reads no text. Choose a model with one.")
 
 
 def _books_beside(name: str) -> list[str]:

@@ -14,8 +14,8 @@ from viz_model.training.dates import (
     FIELDS,
     FORMS,
     Pairs,
-    Written,
     forms_of,
+    in_turn,
     pairs_of_texts,
     split_days,
     written,
@@ -56,7 +56,7 @@ def letters_read(model: Model, days: Sequence[date]) -> dict[str, Tensor]:
     Likewise of the month and of the day: {field: (L,H)}, over every day in one form, the forms in turn.
     """
     sums = dict.fromkeys(FIELDS, 0.0)
-    texts = _in_turn(days)
+    texts = in_turn(days)
     for first in range(0, len(texts), ROWS):
         some = texts[first : first + ROWS]
         pairs = _pairs(model, [(source.text, day.isoformat()) for day, source in some])
@@ -73,7 +73,7 @@ def letters_read(model: Model, days: Sequence[date]) -> dict[str, Tensor]:
 
 def letters_share(days: Sequence[date]) -> dict[str, float]:
     """What a head that reads every letter alike would put on the letters of each field."""
-    shares = [(source.letters, len(source.text)) for _, source in _in_turn(days)]
+    shares = [(source.letters, len(source.text)) for _, source in in_turn(days)]
     return {
         field: float(np.mean([(letters[field].stop - letters[field].start) / length for letters, length in shares]))
         for field in FIELDS
@@ -96,9 +96,3 @@ def report(model: Model) -> Report:
 
 def _pairs(model: Model, pairs: list[tuple[str, str]]) -> Pairs:
     return pairs_of_texts(pairs, model.tokenizer.end_of_text)
-
-
-def _in_turn(days: Sequence[date]) -> list[tuple[date, Written]]:
-    """Every day once, in one of its forms."""
-    forms = [forms_of(day) for day in days]
-    return [(day, written(its[n % len(its)], day)) for n, (day, its) in enumerate(zip(days, forms, strict=True))]

@@ -1,0 +1,463 @@
+"""A report of heads: what every head does over a whole text, pattern by pattern, with an interval.
+
+A head is never named by one number without the share of its attention that the name explains.
+Symbols: N windows, L layers, H heads, B windows at once, T queries, S keys.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from viz_model.arguments import of_type, said, text, whole_number
+from viz_model.errors import VizError
+from viz_model.heads import patterns as known
+from viz_model.heads.patterns import PATTERNS, UNITS, Base, Cells, CellSets, HeadSums, Seen
+from viz_model.heads.resampling import interval
+from viz_model.heads.windows import LONGEST, Text, Window, cut, shuffled_batches
+from viz_model.jobs import Tell, untold
+from viz_model.memory_limits import refuse_beyond_memory
+from viz_model.model import Model
+from viz_model.transformer.hooks import capture, follow
+
+WINDOWS, MOST_WINDOWS = 128, 4096
+BATCH_BYTES = 16 * 2**20  # of one layer's weights that are worked on at once, roughly
+NAMED, ADDED = 0.5, 0.1  # a name explains at least this share; its second pattern adds at least so much
+MIXED, ROUNDED = "mixed", 5
+BASES: dict[str, Base] = {known.PREVIOUS: 1, known.ITSELF: 0, known.NEXT: -1} | {name: name for name in known.FEATURES}
+
+
+@dataclass(frozen=True)
+class HeadName:
+    """What a head does: at most two patterns, the share of its attention that they explain, and its interval.
+
+    words: "previous token", "3 before and first token", or "mixed" where they explain less than half.
+    """
+
+    words: str
+    patterns: tuple[str, ...]
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.share:.0%})"
+
+
+@dataclass(frozen=True)
+class HeadExample:
+    """A window in which a head shows a pattern clearly: its mean there, and the cell that has most of it."""
+
+    window: Window
+    mean: float
+    query: int
+    key: int
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Sums over the queries of each window, see `HeadSums` and `Seen`: of heads (N,L,H,…), of masks (N,L,…)."""
+
+    mass: np.ndarray
+    even: np.ndarray
+    entropy: np.ndarray
+    distance: np.ndarray
+    uniform: np.ndarray
+    counts: np.ndarray
+    uniform_entropy: np.ndarray
+    uniform_distance: np.ndarray
+
+    @classmethod
+    def empty(cls, windows: int, layers: int, heads: int, sets: CellSets):
+        of_heads, of_masks = (windows, layers, heads), (windows, layers)
+        shapes = (
+            (*of_heads, len(sets.columns)), (*of_heads, sets.n_single), of_heads, of_heads,
+            (*of_masks, sets.n_single), (*of_masks, sets.n_single), of_masks, of_masks,
+        )  # fmt: skip
+        refuse_beyond_memory("A report of so many windows", 4 * sum(map(np.prod, shapes)))
+        return cls(*(np.zeros(shape, np.float32) for shape in shapes))
+
+    def put(self, windows: slice, layer: int, seen: Seen, sums: HeadSums) -> None:
+        for name in ("mass", "even", "entropy", "distance"):
+            getattr(self, name)[windows, layer] = getattr(sums, name)
+        self.uniform[windows, layer], self.counts[windows, layer] = seen.sums, seen.counts
+        self.uniform_entropy[windows, layer], self.uniform_distance[windows, layer] = seen.entropy, seen.distance
+
+    def first(self, windows: int) -> "Tables":
+        """Those of the first windows; nothing is copied."""
+        return Tables(*(getattr(self, field.name)[:windows] for field in fields(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadReport:
+    """What every head of a part of a model does over the windows of a text.
+
+    windows: those that were read, in a random order; planned: how many there are, more where the work was stopped.
+    has_sinks: whether rows of weights add up to less than 1 because of a learned sink.
+    """
+
+    model: Model
+    part: str
+    windows: tuple[Window, ...]
+    planned: int
+    has_sinks: bool
+    _sets: CellSets
+    _tables: Tables
+
+    def __repr__(self) -> str:
+        read = f"{len(self.windows)} of {self.planned} windows" if self.is_partial else f"{self.planned} windows"
+        return f"<HeadReport: {self.model.name}, {self.part}, {read}, {self.n_tokens:,} tokens>"
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only some of the windows were read."""
+        return len(self.windows) < self.planned
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens were read, those of sources too."""
+        return sum(map(sum, (window.sizes for window in self.windows)))
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """Those that some query could show."""
+        return tuple(name for name in self._possible if not np.isnan(self.mean(name)).all())
+
+    @property
+    def _possible(self) -> tuple[str, ...]:
+        """Those that this kind of attention could show in some text."""
+        gone = set() if self._sets.within_one else {*known.WITHIN_ONE}
+        gone |= set() if -1 in self._sets.distances else {known.NEXT}
+        gone |= set() if self.has_sinks else {known.SINK}
+        return tuple(name for name in PATTERNS if name not in gone)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """A row for each layer, head and pattern: mean, low and high of its 95 % interval, and uniform.
+
+        mean: of the weight over the queries that may read such a token (entropy in bits, mean distance in tokens, over
+        all queries). uniform: the mean that the same weight on every key would have. k: of "k before", which k it is;
+        less than 0 is after the query. low and high are NaN for fewer than 8 windows.
+        """
+        layers, heads = self._tables.entropy.shape[1:]
+        layer, head = (numbers.ravel() for numbers in np.indices((layers, heads)))
+        tables = []
+        for name in self.patterns:
+            low, high = self.interval(name)
+            numbers = {"mean": self.mean(name), "low": low, "high": high, "uniform": self.uniform(name)}
+            k = self.best_distance.ravel() if name == known.DISTANCE else pd.NA
+            whole = pd.DataFrame({"layer": layer, "head": head, "pattern": name, **_flat(numbers), "k": k})
+            tables.append(whole.astype({"k": "Int64"}))
+        table = pd.concat(tables, ignore_index=True)
+        return table.sort_values(["layer", "head"], kind="stable", ignore_index=True)
+
+    def mean(self, pattern: str) -> np.ndarray:
+        """Of every head: (L,H); NaN where no query could show it. Raises VizError for a pattern that is not there."""
+        sums, counts = self._sums(pattern)
+        return _ratio(sums.sum(0), counts.sum(0))
+
+    def interval(self, pattern: str) -> tuple[np.ndarray, np.ndarray]:
+        """Low and high of the mean, (L,H) each, from drawing the windows again; NaN for fewer than 8 windows."""
+        return interval(*self._sums(pattern))
+
+    def uniform(self, pattern: str) -> np.ndarray:
+        """The mean that uniform attention would have: (L,H). A sink has no part of it."""
+        self._refuse_no_pattern(pattern)
+        tables, rows = self._tables, self._tables.counts[..., 0].sum(0)[:, None]  # (L,1)
+        if pattern in (known.EVEN, known.SINK):
+            found = np.where(rows > 0, float(pattern == known.EVEN), np.nan)
+        elif pattern in UNITS:
+            sums = tables.uniform_entropy if pattern == known.ENTROPY else tables.uniform_distance
+            found = _ratio(sums.sum(0)[:, None], rows)
+        else:
+            columns = self._columns(pattern)  # (L,H)
+            layers = np.arange(len(columns))[:, None]
+            found = _ratio(tables.uniform.sum(0)[layers, columns], tables.counts.sum(0)[layers, columns])
+        return np.broadcast_to(found, self.best_distance.shape)
+
+    @cached_property
+    def best_distance(self) -> np.ndarray:
+        """The k of "k before" of every head: (L,H); 0 where a window is too short for any."""
+        ks = [k for k in self._sets.distances if k not in (-1, 0, 1)]
+        if not ks:
+            return np.zeros(self._tables.entropy.shape[1:], int)
+        columns = [self._sets.column(k) for k in ks]
+        means = _ratio(self._tables.mass.sum(0)[..., columns], self._tables.counts.sum(0)[:, None, columns])
+        best = np.array(ks)[np.nan_to_num(means, nan=-1.0).argmax(-1)]
+        return np.where(np.isnan(means).all(-1), 0, best)
+
+    def curve(self, layer: int, head: int) -> pd.DataFrame:
+        """The mean weight of a head by distance: k (how many tokens before the query), mean and uniform.
+
+        Raises VizError for a head that is not there, and for cross-attention, whose queries and keys are two texts.
+        """
+        layer, head = self._refuse_no_head(layer, head)
+        if not self._sets.within_one:
+            raise VizError("Queries and keys of cross-attention are two texts, so no distance lies between them.")
+        columns = [self._sets.column(k) for k in self._sets.distances]
+        counts = self._tables.counts[:, layer, columns].sum(0)
+        numbers = self._tables.mass[:, layer, head, columns].sum(0), self._tables.uniform[:, layer, columns].sum(0)
+        mean, uniform = (_ratio(sums, counts) for sums in numbers)
+        table = pd.DataFrame({"k": self._sets.distances, "mean": mean, "uniform": uniform})
+        return table.dropna(ignore_index=True)
+
+    def name(self, layer: int, head: int) -> HeadName:
+        """What a head does, and how much of its attention that explains; see `HeadName`.
+
+        Of all pairs of patterns it is the one with the largest share, or a single one to which no other adds a tenth.
+        Raises VizError for a head that is not there.
+        """
+        return self.names[self._refuse_no_head(layer, head)]
+
+    @cached_property
+    def names(self) -> dict[tuple[int, int], HeadName]:
+        """Of every head."""
+        return {place: self._name(*place) for place in np.ndindex(self.best_distance.shape)}
+
+    def examples(self, layer: int, head: int, pattern: str | None = None, most: int = 3) -> list[HeadExample]:
+        """The windows in which a head shows a pattern most, at most so many, each read once more.
+
+        pattern: None for the first one of its name. Raises VizError for a head or pattern that is not there, and for
+        one that is no set of tokens.
+        """
+        layer, head = self._refuse_no_head(layer, head)
+        most = whole_number("The number of examples", most, 1, 100)
+        if pattern is None:
+            pattern = next((one for one in self.name(layer, head).patterns if one in self._token_patterns), known.FIRST)
+        self._refuse_no_pattern(pattern)
+        if pattern not in self._token_patterns:
+            raise VizError(
+                f"“{pattern}” is no token that a query reads. Choose one of {', '.join(self._token_patterns)}."
+            )
+        sums, counts = (numbers[:, layer, head] for numbers in self._sums(pattern))
+        means = np.nan_to_num(_ratio(sums, counts), nan=-1.0)
+        best = [at for at in np.argsort(-means, kind="stable")[:most] if means[at] >= 0]
+        base = self._base(pattern, layer, head)
+        return [self._example(self.windows[at], layer, head, base, float(means[at])) for at in best]
+
+    @property
+    def _token_patterns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.patterns if name not in (known.SINK, known.EVEN, *UNITS))
+
+    def _example(self, window: Window, layer: int, head: int, base: Base, mean: float) -> HeadExample:
+        cells = _cells(self._sets, [window], self.part, self.model)
+        found: dict[int, Tensor] = {}
+
+        def keep(place: int, weights: Tensor, _: Tensor) -> None:
+            if place == layer:
+                found[layer] = weights[0, head].clone()
+
+        _pass_through(self.model, [window], self.part, keep, untold)
+        inside = cells.features[base][0] if isinstance(base, str) else _at_distance(found[layer].shape, base)
+        query, key = divmod(int(found[layer].masked_fill(~inside, -1).argmax()), inside.shape[1])
+        return HeadExample(window, mean, query, key, float(found[layer][query, key]))
+
+    def _sums(self, pattern: str) -> tuple[np.ndarray, np.ndarray]:
+        """Of each window and head the sum over its queries, and how many queries that is: (N,L,H) each."""
+        self._refuse_no_pattern(pattern)
+        tables, rows = self._tables, self._tables.counts[..., :1]
+        if pattern in UNITS:
+            sums = tables.entropy if pattern == known.ENTROPY else tables.distance
+        elif pattern == known.EVEN:
+            sums = tables.even[..., 0]
+        elif pattern == known.SINK:
+            sums = rows - tables.mass[..., 0]
+        else:
+            columns = self._columns(pattern)
+            layers, heads = np.indices(columns.shape)
+            return tables.mass[:, layers, heads, columns], tables.counts[:, layers, columns]
+        return sums, np.broadcast_to(rows, sums.shape)
+
+    def _columns(self, pattern: str) -> np.ndarray:
+        """Where the cells of a pattern stand in the tables, for each head: (L,H)."""
+        if pattern != known.DISTANCE:
+            return np.full(self._tables.entropy.shape[1:], self._sets.column(BASES[pattern]))
+        column_of = {k: self._sets.column(k) for k in (*self._sets.distances, 0)}
+        return np.array([[column_of[k] for k in of_layer] for of_layer in self.best_distance.tolist()])
+
+    def _base(self, pattern: str, layer: int, head: int) -> Base:
+        return int(self.best_distance[layer, head]) if pattern == known.DISTANCE else BASES[pattern]
+
+    def _name(self, layer: int, head: int) -> HeadName:
+        mass, even = self._tables.mass[:, layer, head].astype(float), self._tables.even[:, layer, head].astype(float)
+        rows = self._tables.counts[:, layer, 0].astype(float)
+        total = mass.sum(0), even.sum(0), rows.sum()
+        # Of two that explain the same, as a distance and what stands there may, the distance says less: it comes last.
+        names = [name for name in self.patterns if name not in (known.DISTANCE, *UNITS)]
+        names += [known.DISTANCE] if self.best_distance[layer, head] else []
+        bases = {name: name if name in (known.EVEN, known.SINK) else self._base(name, layer, head) for name in names}
+
+        def share_of(*names: str) -> float:
+            return round(float(self._explained(*total, *map(bases.get, names)) / max(total[2], 1)), ROUNDED)
+
+        best = max(names, key=share_of)
+        pair = max(combinations(names, 2), key=lambda pair: share_of(*pair))
+        chosen = pair if share_of(*pair) - share_of(best) >= ADDED else (best,)
+        chosen = tuple(sorted(chosen, key=share_of, reverse=True))
+        sums = self._explained(mass, even, rows, *(bases[name] for name in chosen))
+        share = float(sums.sum() / max(rows.sum(), 1))
+        low, high = interval(sums, rows)
+        words = " and ".join(self.words(name, layer, head) for name in chosen)
+        return HeadName(words if share >= NAMED else MIXED, chosen, share, float(low), float(high))
+
+    def words(self, pattern: str, layer: int, head: int) -> str:
+        """A pattern as it is said of a head: "k before" is "3 before" or "2 after". Errors as `mean` and `name`."""
+        self._refuse_no_pattern(pattern)
+        layer, head = self._refuse_no_head(layer, head)
+        if pattern != known.DISTANCE:
+            return pattern
+        k = int(self.best_distance[layer, head])
+        return f"{abs(k)} {'after' if k < 0 else 'before'}"
+
+    def _explained(self, mass: np.ndarray, even: np.ndarray, rows: np.ndarray, *bases: Base):
+        """The weight on one base, or on what is in either of two: of mass (…,columns), even (…,n) and rows (…)."""
+
+        def of(base: Base):
+            if base == known.SINK:
+                return rows - mass[..., 0]
+            return even[..., 0] if base == known.EVEN else mass[..., self._sets.column(base)]
+
+        if len(bases) == 1:
+            return of(bases[0])
+        one, two = bases if bases[0] != known.EVEN else bases[::-1]
+        if known.SINK in bases:
+            both = 0.0
+        elif two == known.EVEN:
+            both = even[..., self._sets.column(one)]
+        else:
+            column = self._sets.column(one, two)
+            both = 0.0 if column is None else mass[..., column]
+        return of(one) + of(two) - both
+
+    def _refuse_no_pattern(self, pattern: str) -> None:
+        if text("The pattern", pattern) not in self._possible:
+            raise VizError(f"There is no pattern {said(pattern)} here. Choose one of {', '.join(self._possible)}.")
+
+    def _refuse_no_head(self, layer: int, head: int) -> tuple[int, int]:
+        layers, heads = self._tables.entropy.shape[1:]
+        layer = whole_number("The layer", layer, 0, layers - 1)
+        return layer, whole_number("The head", head, 0, heads - 1)
+
+
+def head_report(
+    model: Model,
+    text: Text,
+    *,
+    part: str | None = None,
+    length: int | None = None,
+    windows: int = WINDOWS,
+    tell: Tell = untold,
+) -> HeadReport:
+    """What every head does over a text, which is read in windows.
+
+    text: a text, ids, or rows of ids, of which each is a window. Of an encoder-decoder: pairs of a source and a target,
+    or lines with a tab between the two; where a target is missing, it is what the model writes.
+    part: which attention; that of the stack which makes the logits, if none is named. length: tokens of a window; as
+    many as the model reads, at most 512, if none is given. windows: at most so many are read, evenly spread over the
+    text. tell: told after each batch how many are done, of how many. Edits reach these passes: the report is of what
+    the heads do under them.
+
+    Raises VizError for a part that is not there, and PromptError where there is nothing to read, or what is no text to
+    the model.
+    """
+    *_, whole = growing_report(model, text, part=part, length=length, windows=windows, tell=tell)
+    return whole
+
+
+def growing_report(
+    model: Model,
+    text: Text,
+    *,
+    part: str | None = None,
+    length: int | None = None,
+    windows: int = WINDOWS,
+    tell: Tell = untold,
+) -> Iterator[HeadReport]:
+    """The report after each batch of windows, the last of all; windows come in a random order. See `head_report`."""
+    of_type("The model", model, Model, "a Model, such as vm.load gives")
+    of_type("tell", tell, Callable, "a function")
+    part = model.config.self_part if part is None else part
+    model.config.refuse_no_part(part)
+    most = model.config.context_length
+    length = min(LONGEST, most) if length is None else whole_number("The length of a window", length, 1, most)
+    pieces = cut(model, text, length, whole_number("The number of windows", windows, 1, MOST_WINDOWS))
+    yield from _read(model, pieces, part, tell)
+
+
+def _read(model: Model, pieces: list[Window], part: str, tell: Tell) -> Iterator[HeadReport]:
+    config = model.config
+    sets = CellSets(part, config.mask_of(part) == "causal")
+    tables = Tables.empty(len(pieces), config.layers_of(part), config.n_heads, sets)
+    longest = max(max(window.sizes) for window in pieces)
+    at_once = max(1, BATCH_BYTES // (4 * config.n_heads * longest**2))
+    done: list[Window] = []
+    has_sinks = False
+    tell(0, len(pieces))
+    for batch in shuffled_batches(pieces, at_once):
+        cells, here = _cells(sets, batch, part, model), slice(len(done), len(done) + len(batch))
+        seen: list[tuple[Tensor, Seen]] = []  # of the last mask: layers often have the same
+
+        def measure(layer: int, weights: Tensor, allowed: Tensor, cells=cells, here=here, seen=seen) -> None:
+            if not seen or not torch.equal(seen[0][0], allowed):
+                seen[:] = [(allowed, Seen.of(cells, allowed))]
+            tables.put(here, layer, seen[0][1], HeadSums.of(cells, seen[0][1], weights))
+
+        def told(_: str, done: int = len(done)) -> None:
+            tell(done, len(pieces))
+
+        has_sinks |= _pass_through(model, batch, part, measure, told)
+        done += batch
+        tell(len(done), len(pieces))
+        yield HeadReport(model, part, tuple(done), len(pieces), has_sinks, sets, tables.first(len(done)))
+
+
+def _pass_through(
+    model: Model,
+    batch: list[Window],
+    part: str,
+    measure: Callable[[int, Tensor, Tensor], None],
+    told: Callable[[str], None],
+) -> bool:
+    """Send windows of equal sizes through the model; gives whether the attention has sinks.
+
+    measure: called with each layer, its weights (B,H,T,S) and its mask, which are let go at once. told: each site.
+    """
+    config = model.config
+    layers = {config.attention_name(part, layer): layer for layer in range(config.layers_of(part))}
+    given = {} if batch[0].source is None else {"source": torch.tensor([window.source.ids for window in batch])}
+    wanted = [f"{name}.{what}" for name in layers for what in ("weights", "mask")]
+    sinks = [f"{name}.sinks" for name in layers]
+
+    def next_site(site: str) -> None:
+        told(site)
+        name, _, what = site.rpartition(".")
+        if what == "mixed" and name in layers:
+            measure(layers[name], found.pop(f"{name}.weights"), found.pop(f"{name}.mask"))
+
+    with torch.inference_mode(), capture(*wanted, optional=sinks) as found, follow(next_site):
+        model.transformer.hidden(torch.tensor([window.read.ids for window in batch]), **given)
+    return any(site in found for site in sinks)
+
+
+def _cells(sets: CellSets, batch: list[Window], part: str, model: Model) -> Cells:
+    return Cells.of(sets, batch, part, model.signs, has_text=model.tokenizer is not None)
+
+
+def _at_distance(shape: tuple[int, ...], distance: int) -> Tensor:
+    queries, keys = (torch.arange(size) for size in shape)
+    return queries[:, None] - keys == distance
+
+
+def _flat(numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: values.ravel() for name, values in numbers.items()}
+
+
+def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(counts > 0, np.asarray(sums, float) / counts, np.nan)
