@@ -96,7 +96,7 @@ def draw_parts(view: View, terms: LogitTerms) -> None:
     left, right = st.columns(2)
     with left:
         is_whole = len(terms.terms) > MOST_BARS and linked(
-            st.toggle, f"Show a bar for each of the {len(terms.terms)} components", key="every_bar"
+            st.toggle, f"Show all {len(terms.terms)} bars", key="every_bar"
         )
         draw_terms(
             largest(terms.names, terms.terms.numpy(), len(terms.terms) if is_whole else MOST_BARS),

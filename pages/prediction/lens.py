@@ -13,7 +13,7 @@ from viz_ui.frame.jobs import kept_result
 from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import View, choose_cell, choose_head
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted, percent, plain, shown
+from viz_ui.look.text import counted, number, plain, shown
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
 from viz_ui.parts.token_table import draw_token_table
 
@@ -130,8 +130,8 @@ def draw_likeliest(view: View) -> None:
     where = "in the place of" if view.model.config.layout == "encoder-only" else "after"
     st.markdown(
         f"**{place}**, the likeliest token {where} {plain(view.labels[view.query])} is “**{plain(words[0])}**” "
-        f"({percent(float(shares[top[0]]))})."
-        + ("" if is_last else f" In the output, its probability is {percent(float(output[top[0]]))}."),
+        f"with probability {number(float(shares[top[0]]))}."
+        + ("" if is_last else f" In the output, it has {number(float(output[top[0]]))}."),
         width="stretch",
     )
     columns = {} if is_last else {f"after layer {layer}": shares[top].numpy()}

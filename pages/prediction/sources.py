@@ -17,6 +17,7 @@ from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass
 
 MOST_HEADS = 12
 MOST_COLUMNS = 24
+ROUNDING = 1e-4  # of the largest share
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,55 +52,8 @@ def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
     except vm.VizError as error:
         st.info(plain(sentence(str(error))), icon=":material/edit:")
         return
-    shares = found.terms.numpy()
-    cut = strongest(shares)
-    draw_answer(view, found, terms, token)
-    heads, tokens = shares.shape
-    rows = [
-        f"{layer}.{head}: {number(float(shares[at].sum()), 3)}"
-        for at in cut.rows
-        for layer, head in [_place(found, at)]
-    ]
-    columns = [view.key_labels[at] for at in cut.columns]
-    if len(rows) < heads:
-        rows.append(f"other {heads - len(rows)}: {number(float(cut.values[-1].sum()), 3)}")
-    if len(columns) < tokens:
-        columns.append(f"other {tokens - len(columns)}")
-    matrix = Matrix(
-        "sources",
-        "What each head took from each token",
-        cut.values,
-        rows,
-        columns,
-        row_axis="layer.head: sum",
-        column_axis="token",
-        role="scores",
-        scale="diverging",
-        caption=f"All cells add up to {number(float(shares.sum()))}, which is what these heads add together.",
-    )
-
-    def picked(event: dict) -> None:
-        head = found.components[cut.rows[event["row"]]] if _is_one(event["row"], cut.rows) else None
-        key = cut.columns[event["column"]] if _is_one(event["column"], cut.columns) else None
-        choices = {} if head is None else {"head": (head.layer, head.head)}
-        choose(**choices, **({} if key is None else {"cell": (view.query, key)}))
-
-    chosen = next(
-        (row for row, at in enumerate(cut.rows) if _place(found, at) == (view.layer, view.head)),
-        None,
-    )
-    key = cut.columns.index(view.key) if view.key in cut.columns else None
-    panels(
-        [matrix],
-        key="sources_panels",
-        marked={"layer.head: sum": chosen, "token": key},
-        matrix_width=1100,
-        feature_width=1000,
-        on_pick=picked,
-        on_open=note_opened,
-    )
-    names = {"sources": named(view, "what each head took from each token", "logit_sources", of=pass_words(view.trace))}
-    open_noted_matrix(view, {"sources": matrix}, names=names)
+    draw_answer(view, found)
+    draw_matrix(view, found)
     draw_chosen(view, found)
     st.caption(
         "A row is a head's bar above, split by the token whose value vector the head read: weight · V · W\\_O, "
@@ -110,26 +64,79 @@ def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
     )
 
 
-def draw_answer(view: View, found: LogitSources, terms: LogitTerms, token: int) -> None:
+def draw_answer(view: View, found: LogitSources) -> None:
     """The largest cell in a sentence."""
     shares = found.terms.numpy()
     head, key = (int(at) for at in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     does = "raises" if shares[head, key] >= 0 else "lowers"
-    what = "the logit" if terms.than is None else "the difference"
+    what = "the logit" if found.than is None else "the difference"
     st.markdown(
         f"The largest share is that of **{found.names[head]}**: what it read at token "
         f"**{plain(view.key_labels[key])}** {does} {what} by **{number(abs(float(shares[head, key])))}**. "
-        f"Click a cell to choose its head and its token."
+        "Click a cell to choose its head and its token."
     )
+
+
+def draw_matrix(view: View, found: LogitSources) -> None:
+    """Heads × tokens; a column of its own for what is of no token, where an edit of the pass makes that more than
+    rounding."""
+    shares, labels = found.terms.numpy(), list(view.key_labels)
+    rest = found.of_no_token.numpy()[:, None]
+    if np.abs(rest).max() > ROUNDING * np.abs(shares).max():
+        shares, labels = np.hstack((shares, rest)), [*labels, "no token"]
+    cut = strongest(shares)
+    heads, tokens = shares.shape
+    rows = ["{}.{}: {}".format(*place(found, at), number(float(shares[at].sum()), 3)) for at in cut.rows]
+    columns = [labels[at] for at in cut.columns]
+    if len(rows) < heads:
+        rows.append(f"other {heads - len(rows)}: {number(float(cut.values[-1].sum()), 3)}")
+    if len(columns) < tokens:
+        columns.append(f"other {tokens - len(columns)}")
+    axis = "layer.head: sum"
+    matrix = Matrix(
+        "sources",
+        "What each head took from each token",
+        cut.values,
+        rows,
+        columns,
+        row_axis=axis,
+        column_axis="token",
+        role="scores",
+        scale="diverging",
+        caption=f"All cells add up to {number(float(shares.sum()))}, which is what these heads add together.",
+    )
+    at_head = next((row for row, at in enumerate(cut.rows) if place(found, at) == (view.layer, view.head)), None)
+    panels(
+        [matrix],
+        key="sources_panels",
+        marked={axis: at_head, "token": cut.columns.index(view.key) if view.key in cut.columns else None},
+        matrix_width=1100,
+        feature_width=1000,
+        on_pick=lambda event: take_cell(view, found, cut, event),
+        on_open=note_opened,
+    )
+    names = {"sources": named(view, "what each head took from each token", "logit_sources", of=pass_words(view.trace))}
+    open_noted_matrix(view, {"sources": matrix}, names=names)
+
+
+def take_cell(view: View, found: LogitSources, cut: Strongest, event: dict) -> None:
+    """The head and the token of a clicked cell; a row or a column of what is left chooses nothing."""
+    row, column = event["row"], event["column"]
+    choices = {}
+    if row is not None and row < len(cut.rows):
+        choices["head"] = place(found, cut.rows[row])
+    if column is not None and column < len(cut.columns) and cut.columns[column] < view.trace.key_length:
+        choices["cell"] = view.query, cut.columns[column]
+    choose(**choices)
 
 
 def draw_chosen(view: View, found: LogitSources) -> None:
     """The cell of the chosen head and key."""
-    places = [_place(found, at) for at in range(len(found.components))]
+    places = [place(found, at) for at in range(len(found.components))]
     if (view.layer, view.head) not in places:
         return
     at = places.index((view.layer, view.head))
-    share, whole = float(found.terms[at, view.key]), float(found.terms[at].sum())
+    share, whole = float(found.terms[at, view.key]), float(found.of_heads[at])
     weight = float(view.trace.weights_of(view.layer, [view.query])[view.head, 0, view.key])
     st.markdown(
         f"**{found.names[at].capitalize()}** gives token **{plain(view.key_labels[view.key])}** the weight "
@@ -140,17 +147,12 @@ def draw_chosen(view: View, found: LogitSources) -> None:
 
 def sink_words(view: View) -> str:
     """That a part of the weight is on no token, where a model has sinks."""
-    name = view.trace.config.attention_name(view.part, 0)
-    if f"{name}.sinks" not in view.trace.tensors:
+    if view.trace.sink(0, 0) is None:
         return ""
     return " A part of each head's weight is on its sink, which carries no value and adds nothing."
 
 
-def _place(found: LogitSources, at: int) -> tuple[int, int]:
+def place(found: LogitSources, at: int) -> tuple[int, int]:
+    """The layer and the head of a row."""
     component = found.components[at]
     return component.layer, component.head
-
-
-def _is_one(at: int | None, shown: tuple[int, ...]) -> bool:
-    """Whether a row or column stands for one head or token, not for the rest."""
-    return at is not None and at < len(shown)

@@ -11,7 +11,7 @@ from viz_ui.frame.view import View
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import GRID, TEXT, Theme, curves_layout
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import number, percent, plain, plotly_text
+from viz_ui.look.text import number, plain, plotly_text
 from viz_ui.parts.token_choice import choose_tokens, token_words
 
 RANK, PROBABILITY, LOGIT = "rank", "probability", "logit"
@@ -46,7 +46,7 @@ def draw_through_layers(view: View) -> None:
     st.markdown(
         "\n".join(
             f"- “**{plain(name)}**”: rank {int(found.rank[view.layer, n]):,} of {size} after layer {view.layer}, with "
-            f"probability {percent(float(found.probability[view.layer, n]))} and logit "
+            f"probability {number(float(found.probability[view.layer, n]))} and logit "
             f"{number(float(found.logit[view.layer, n]))}; rank {int(found.rank[-1, n]):,} in the output."
             for n, name in enumerate(names)
         )

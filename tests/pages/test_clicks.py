@@ -9,9 +9,11 @@ import pytest
 from pages.layouts import cross_attention
 from pages.masks import sides
 from pages.positions import rotation, tables, word_order
+from pages.prediction import sources
 from pages.quantization import weights
 from pages.training import targets, watched
 from tests.support.page_parts import Noted, page_module
+from viz_model.attribution.components import Component
 from viz_model.masking.drawn_mask import encode_mask
 from viz_ui.components.rotary_pairs import Moved
 
@@ -99,3 +101,23 @@ def test_a_box_or_a_block_of_the_diagram_is_a_tensor_or_a_layer(clicked):
     assert clicked(shapes, "pick", "block", 2) == [("choose_head", (), {"layer": 2})]
     assert clicked(shapes, "pick", "tensor", "attn.q") == []
     assert shapes.st.session_state.node == "attn.q"
+
+
+@pytest.mark.parametrize(
+    ("cell", "chosen"),
+    [
+        ((0, 1), {"head": (1, 0), "cell": (5, 3)}),
+        ((1, None), {"head": (0, 1)}),
+        ((None, 0), {"cell": (5, 0)}),
+        ((2, 0), {"cell": (5, 0)}),
+        ((0, 3), {"head": (1, 0)}),
+        ((0, 2), {"head": (1, 0)}),
+    ],
+)
+def test_a_share_is_of_the_head_and_the_token_in_whose_place_it_stands(clicked, cell, chosen):
+    """Rows go by size, columns are a choice; the last ones are of what is left, and the eighth column of no token."""
+    found = SimpleNamespace(components=[Component("head", layer, head) for layer in (0, 1) for head in (0, 1)])
+    cut = sources.Strongest(np.zeros((3, 4)), rows=(2, 1), columns=(0, 3, 7))
+    view = SimpleNamespace(query=5, trace=SimpleNamespace(key_length=7))
+    event = dict(zip(("row", "column"), cell, strict=True))
+    assert clicked(sources, "take_cell", view, found, cut, event) == [("choose", (), chosen)]

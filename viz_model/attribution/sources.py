@@ -20,15 +20,17 @@ from viz_model.errors import VizError
 
 @dataclass(frozen=True, eq=False)
 class LogitSources:
-    """What each head of an attention adds to a logit, split by the token whose value it read: (A,S) float64.
+    """What each head of an attention adds to a logit, split by the token whose value it read: terms (A,S) float64.
 
-    A row adds up to the head's term in `LogitTerms`. The bias of the values is in the share of every token. The bias of
-    the output projection is of no head: it is among the biases of `LogitTerms`. A sink takes weight, and adds
-    nothing. What is frozen, and that it is before a cap, is as there.
+    of_no_token (A,): what it adds besides A·V: rounding, and what an edit of the pass put in the place of its mixed
+    values. With it, a row adds up to the head's term in `LogitTerms`. The bias of the values is in the share of every
+    token. The bias of the output projection is of no head: it is among the biases of `LogitTerms`. A sink takes weight,
+    and adds nothing. What is frozen, and that it is before a cap, is as there.
     """
 
     components: tuple[Component, ...]
     terms: Tensor
+    of_no_token: Tensor
     than: int | str | None = None
 
     @property
@@ -37,8 +39,8 @@ class LogitSources:
 
     @property
     def of_heads(self) -> Tensor:
-        """What each head adds, with all that it read: (A,)."""
-        return self.terms.sum(1)
+        """What each head adds in all: (A,)."""
+        return self.terms.sum(1) + self.of_no_token
 
     @property
     def of_tokens(self) -> Tensor:
@@ -50,32 +52,29 @@ def logit_sources(run: Pass, token: int, position: int, than: int | str | None) 
     """Of the heads of the run's part, for a token's logit at a position."""
     stack = run.of(run.config.self_part)
     found: list[Tensor] = []
+    rest: list[Tensor] = []
     heads: list[Component] = []
     for added, reader in components(stack, [position]).readers(reader_of_logit(stack, token, position, than)):
         first = added.components[0]
         if first.kind == HEAD and first.part == run.part:
-            of_mixed = (reader.factor[..., None] * reader.directions)[0, 0]  # (H·D,)
+            of_mixed = (reader.factor[..., None] * reader.directions)[0, 0].unflatten(0, (len(added.numbers), -1))
             found.insert(0, _by_key(run, first.layer, position, of_mixed))
+            rest.insert(0, (of_mixed * added.numbers[:, 0]).sum(1) - found[0].sum(1))
             heads = [*added.components, *heads]
     if not found:
         raise VizError(
             f"Behind A·V this model ({run.config.family}) has a computation of its own, so what its heads add cannot "
             "be told apart. Choose another model, such as tiny-gpt."
         )
-    return LogitSources(tuple(heads), torch.cat(found), than)
+    return LogitSources(tuple(heads), torch.cat(found), torch.cat(rest), than)
 
 
 def _by_key(run: Pass, layer: int, position: int, of_mixed: Tensor) -> Tensor:
-    """A[q,s] times the reading of V[s], of each head: (H,S). of_mixed (H·D,): a reading of the mixed values."""
+    """A[q,s] times the reading of V[s], of each head: (H,S). of_mixed (H,D): a reading of the mixed values."""
     weights = run.weights_of(layer, [position])[:, 0].double()  # (H,S)
     site = f"{run.config.attention_name(run.part, layer)}.mixed"
     for change in (change for change in run.host.changes if change.site == site):
-        if change.factor is None:
-            raise VizError(
-                f"An edit puts other values in the place of what head {change.head} of layer {layer} mixes, so what it "
-                "adds comes from no token of this text. Switch that edit off."
-            )
-        weights[change.head] *= change.factor
+        weights[change.head] *= change.factor or 0.0  # None: other values stand there, which are of no token here
     values = run.v(layer).double()  # (G,S,D)
-    readings = of_mixed.unflatten(0, (len(values), -1, values.shape[-1]))  # (G,H/G,D)
+    readings = of_mixed.unflatten(0, (len(values), -1))  # (G,H/G,D)
     return weights * (readings @ values.transpose(-1, -2)).flatten(0, 1)

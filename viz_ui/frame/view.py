@@ -128,10 +128,18 @@ def fit_head_and_cell(model: vm.Model, trace: vm.Trace) -> tuple[tuple[int, int]
     hold_head_and_cell()
     layer, head = chosen_value("head") or first_head(model)
     layer, head = min(layer, trace.n_layers - 1), min(head, trace.config.n_heads - 1)
-    query, key = chosen_value("cell") or telling_cell(trace, layer, head)
+    query, key = chosen_value("cell") or first_cell(model, trace, layer, head)
     query, key = min(query, trace.length - 1), min(key, trace.key_length - 1)
     hold(head=(layer, head), cell=(query, key))
     return (layer, head), (query, key)
+
+
+def first_cell(model: vm.Model, trace: vm.Trace, layer: int, head: int) -> tuple[int, int]:
+    """The cell to begin with: of a token that the prompt hides, with what it reads most; else a telling one."""
+    if model.mask_token not in trace.ids:
+        return telling_cell(trace, layer, head)
+    query = trace.ids.index(model.mask_token)
+    return query, int(trace.weights_of(layer, [query])[head, 0].argmax())
 
 
 def first_head(model: vm.Model) -> tuple[int, int]:
@@ -149,7 +157,7 @@ def begin_with_head(find: Callable[[], tuple[int, int] | None]) -> None:
         return
     view, found = current_view(), find()
     if found is not None and found != (view.layer, view.head):
-        hold(head=found, cell=telling_cell(view.trace, *found))
+        hold(head=found, cell=first_cell(view.model, view.trace, *found))
         st.rerun()
 
 

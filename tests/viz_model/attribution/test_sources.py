@@ -101,14 +101,32 @@ def test_the_shares_of_a_head_add_up_to_its_term(name, than):
         for position in (-1, 2):
             terms, found = trace.logit_terms(3, position, than), trace.logit_sources(3, position, than)
             heads = terms.terms[[terms.components.index(component) for component in found.components]]
-            np.testing.assert_allclose(found.of_heads, heads, atol=1e-6 * float(heads.abs().max()))
+            np.testing.assert_allclose(found.of_heads, heads, atol=1e-12 * float(heads.abs().max()))
+            assert found.of_no_token.abs().max() < 1e-6 * float(heads.abs().max())
             assert found.terms.shape == (trace.n_layers * trace.config.n_heads, trace.key_length)
-            assert found.of_tokens.sum() == pytest.approx(float(found.of_heads.sum()))
+            assert found.of_tokens.sum() == pytest.approx(float(found.terms.sum()))
 
 
 def test_what_may_not_be_read_adds_nothing():
     trace = vm.load("tiny-gpt").trace(TEXT)
     assert trace.logit_sources(3, 4).terms[:, 5:].abs().max() == 0
+
+
+def test_what_an_edit_put_into_mixed_values_is_of_no_token():
+    """A head that is switched off still has its weights; what it would add with them is taken back."""
+
+    def without_head(mixed):
+        mixed[:, 3] = 0
+        return mixed
+
+    with vm.edit({"blocks.2.attn.mixed": without_head}):
+        trace = vm.load("tiny-gpt").trace(TEXT)
+    found, at = trace.logit_sources(3), 2 * 8 + 3
+    assert found.of_heads[at] == pytest.approx(0.0, abs=1e-12)
+    assert found.of_no_token[at] == pytest.approx(-float(found.terms[at].sum()))
+    assert found.terms[at].abs().max() > 1e-3
+    others = [row for row in range(32) if row != at]
+    assert found.of_no_token[others].abs().max() < 1e-6
 
 
 @pytest.mark.parametrize("name", ["tiny-gpt", "tiny-llama", "encoder, decoder"])

@@ -396,5 +396,9 @@ def test_what_a_head_adds_is_split_by_token_under_edits_too(stored_weights_bytes
     expected = [of_heads[name] for name in sources.names]
     np.testing.assert_allclose(sources.of_heads, expected, atol=1e-4)
     assert of_heads["layer 2, head 3"] == 0
-    with pytest.raises(vm.VizError, match="comes from no token"):
-        model.trace(PROMPT, edits=[EDITS["values"]]).logit_sources(5)
+    assert sources.of_no_token.abs().max() < 1e-4
+    put = EDITS["values"]
+    sources = model.trace(PROMPT, edits=[put]).logit_sources(5)
+    at = sources.names.index(f"layer {put.layer}, head {put.head}")
+    assert sources.terms[at].abs().max() == 0  # other values stand there, which are of no token of this text
+    assert sources.of_no_token[at] == pytest.approx(float(sources.of_heads[at]))

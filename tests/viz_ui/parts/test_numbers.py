@@ -10,7 +10,8 @@ import viz_model as vm
 from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import small_model
 from viz_model.heads.cell_arithmetic import CellArithmetic
-from viz_ui.frame.view import first_head
+from viz_model.heads.measures import telling_cell
+from viz_ui.frame.view import first_cell, first_head
 from viz_ui.look import growth_figure as growth
 from viz_ui.look.text import number
 from viz_ui.parts import fitting_model, next_tokens, special_tokens, token_table
@@ -132,6 +133,15 @@ def test_the_first_head_is_the_one_that_looks_back_most():
     assert first_head(SimpleNamespace(measured_heads=tables)) == (1, 0)
     assert first_head(SimpleNamespace(measured_heads={"year": [[0.1, 0.9]]})) == (0, 1)
     assert first_head(SimpleNamespace(measured_heads={})) == (0, 0)
+
+
+def test_the_first_cell_is_of_the_hidden_token():
+    model = vm.Model("small", small_model(layout="encoder-only"))
+    trace = model.trace([3, 9, 28, 4, 5])
+    query, key = first_cell(SimpleNamespace(mask_token=28), trace, 1, 2)
+    assert (query, key) == (2, int(trace.weights(1, 2)[2].argmax()))
+    assert first_cell(SimpleNamespace(mask_token=7), trace, 1, 2) == telling_cell(trace, 1, 2)
+    assert first_cell(model, trace, 1, 2) == telling_cell(trace, 1, 2)
 
 
 def test_a_view_and_its_files_say_which_part_layer_and_head():
