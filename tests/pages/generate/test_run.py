@@ -12,6 +12,7 @@ import viz_model as vm
 from pages.generate.run import Run, read_branches, step_numbers, write_branches
 from tests.support.blobs import received_generation
 from tests.support.properties import examples
+from tests.support.small_models import small_model
 from tests.support.transformers_tiny_gpt import attentions, gpt2, queries_keys_values
 from viz_model.model.sampling import Sampling
 from viz_ui.components.generation import checked, pack_generation
@@ -177,6 +178,20 @@ def test_kept_weights_are_those_that_are_asked_for():
     made = run(wanted=4)
     for asked in ((4, 1, 2), (4, 1, 3), (4, 2, 3), (3, 2, 3)):
         np.testing.assert_array_equal(made.weights(*asked), run(wanted=4).weights(*asked))
+
+
+def test_kept_weights_of_two_attentions_are_told_apart():
+    """Both have as many keys: the source is as long as what the decoder has read."""
+    pair = vm.Model("pair", small_model(layout="encoder-decoder", n_encoder_layers=3))
+    made = Run(pair, (5, 9, 11, 9), None, SAMPLING, {})
+    made.advance(4, 60)
+    for part in (None, "cross", "self", "cross"):
+        found = made.weights(4, 1, 2, part)
+        for row, step in zip(found, made.steps, strict=True):
+            own = step.weights(1, 2, part)[-1]
+            np.testing.assert_array_equal(row[: len(own)], own)
+    assert not made.weights(4, 1, 2, "self").triu(1).any()
+    assert made.weights(4, 1, 2, "cross").triu(1).any()
 
 
 def test_a_run_is_of_one_model_text_target_and_way_of_drawing():

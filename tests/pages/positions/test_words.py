@@ -8,11 +8,12 @@ import torch
 
 import viz_model as vm
 from pages.positions import beyond_trained_length as beyond
-from pages.positions import rotation, tables, where_they_enter, word_order
+from pages.positions import distance_bias, rotation, tables, where_they_enter, word_order
 from tests.support.numbers import numbers_in, read_number
 from tests.support.page_parts import Noted
 from tests.support.small_models import CONTEXT, small_model
 from viz_model.positions.beyond_trained_length import Reading
+from viz_model.positions.biases import DistanceBias
 from viz_model.positions.rotary import RotaryPairs
 from viz_model.positions.schemes import SiteChange
 
@@ -87,6 +88,22 @@ def test_sites_are_those_of_the_chosen_layer_with_what_changed():
     assert table["site"].tolist() == ["embed", "blocks.1.attn.q", "logits"]
     assert table["learned (its own)"].tolist() == ["0", "1.0×10⁻⁷ ≈ 0", "0.250"]
     assert table["none"].tolist() == ["no row"] * 3
+
+
+def test_alibi_halves_a_weight_every_so_many_tokens(monkeypatch):
+    """Where the bias has fallen by ln 2; of other biases, the distance at which each head adds most."""
+    noted, slopes = Noted(), (0.5, 2.0**-8)
+    monkeypatch.setattr(distance_bias, "st", noted)
+    given = {"rows": torch.zeros(2, 3, 3), "distances": torch.tensor([-2, -1, 0]), "spread": 0.0}
+    by_distance = torch.tensor([[0.25, 0.75, 0.0], [-0.5, -1.0, 0.0]])
+    distance_bias._draw_heads(DistanceBias(**given, by_distance=by_distance, slopes=slopes))
+    distance_bias._draw_heads(DistanceBias(**given, by_distance=by_distance, slopes=None))
+    fixed, learned = (table for (table,), _ in noted.of("dataframe"))
+    apart = fixed["halved every … tokens"].map(read_number)
+    np.testing.assert_allclose(np.exp(-np.array(slopes) * apart), 0.5, rtol=2e-3)
+    assert fixed["slope"].map(read_number).tolist() == pytest.approx(slopes, rel=1e-3)
+    assert learned["largest bias at j − i"].tolist() == [-1, 0]
+    assert learned["that bias"].map(read_number).tolist() == [0.75, 0]
 
 
 def test_losses_are_means_up_to_the_trained_length_and_beyond_it():

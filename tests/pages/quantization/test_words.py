@@ -10,6 +10,8 @@ import viz_model as vm
 from pages.quantization import choice, effects, savings, weights
 from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import random_ids, small_model
+from viz_model.quantization.cells import QuantizedCell
+from viz_model.quantization.codes import Int8Rows, NF4Blocks
 from viz_model.quantization.savings import PLAIN, Savings, Way
 from viz_model.quantization.twin import INT8, LLM_INT8, NF4, Choice, quantize, trace_quantized
 from viz_model.training.loss import Loss
@@ -101,6 +103,32 @@ def test_columns_that_reach_the_threshold_are_outliers(model, monkeypatch):
     weights.draw_outliers(quantized, tensor, torch.tensor([1.99, 2.0, 5.5, 3.0, 0.1]))
     assert "3 of 5" in noted.words
     assert "5.500" in noted.words
+
+
+def test_every_step_of_a_rounded_weight_has_its_own_number(monkeypatch):
+    """c is the largest |w|, and what is kept of it another number: NF4 rounds it to 8 bits."""
+    noted = Noted()
+    monkeypatch.setattr(weights, "st", noted)
+    cell = QuantizedCell(
+        weight=-0.5, maximum=2.0, first=(3, 0), last=(3, 7), scaled=-0.25, code=-32, level=-0.28, constant=1.75,
+        after=-0.49,
+    )  # fmt: skip
+    nf4, int8 = (SimpleNamespace(after=object.__new__(kind)) for kind in (NF4Blocks, Int8Rows))
+    for tensor in (nf4, int8):
+        weights.draw_arithmetic(tensor, 3, 1, cell)
+    blocks, rows = (
+        dict(line.strip("| ").split(" | ") for line in words.splitlines()[2:]) for (words,), _ in noted.of("markdown")
+    )
+    for found, group in ((blocks, "group"), (rows, "row")):
+        assert found["weight"] == "$w_{3,1} = -0.5000$"
+        assert found[f"largest |w| of its {group}"].endswith(r"w_{3,0} \dots w_{3,7} \rvert = 2.000$")
+        assert found["divided by c"] == "$w / c = -0.2500$"
+        assert found["error"] == r"$\hat w - w = 0.01000$"
+    assert blocks["nearest level"] == r"$-0.2800, \text{ code } -32$"
+    assert blocks["c, kept in 8 bits"] == r"$\hat c = 1.750$"
+    assert blocks["dequantized"] == r"$\hat w = 1.750 \cdot (-0.2800) = -0.4900$"
+    assert rows["rounded"] == r"$\mathrm{round}(127 \cdot (-0.2500)) = -32$"
+    assert rows["dequantized"] == r"$\hat w = 1.750 \cdot (-32) / 127 = -0.4900$"
 
 
 def way(*how, **changes):

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import viz_model as vm
-from pages.training import after, targets
+from pages.training import after, targets, watched
 from pages.training.targets import Exercise
 from tests.support.page_parts import Noted
 from tests.support.small_models import small_model
 from viz_model.heads.matrices import head_matrices
+from viz_model.training.live import Snapshot
 from viz_model.training.targets import Comparison, Targets
 from viz_ui.look.text import number
 
@@ -97,3 +98,23 @@ def test_a_change_is_of_what_was_before(monkeypatch):
     change = np.linalg.norm(new - old) / np.linalg.norm(old)
     assert number(change, 3) in noted.words
     assert (before.title[-6:], last.title[-7:]) == ("step 0", "step 40")
+
+
+@pytest.mark.parametrize("reads_text", [False, True])
+def test_the_curves_are_losses_and_the_weights_of_the_best_head(monkeypatch, reads_text):
+    noted = Noted()
+    shares = np.random.default_rng(0).random((2, 3, 2, 4))  # previous token and induction of three snapshots, (L,H)
+    monkeypatch.setattr(watched, "training_curves", noted.training_curves)
+    losses = ((0, None, 4.0), (20, 3.0, 3.5), (33, 1.5, 3.25))
+    shots = [Snapshot(*loss, *heads, np.zeros((2, 4, 8, 8))) for *heads, loss in zip(*shares, losses, strict=True)]
+    recipe = SimpleNamespace(reads_text=reads_text, steps=40)
+    plan = SimpleNamespace(recipe=recipe, characters=np.arange(20))
+    watched._draw_curves(SimpleNamespace(plan=plan, is_under_way=False), shots, 1)
+    [((plots,), options)] = noted.of("training_curves")
+    found = {line.name: line.values for plot in plots for line in plot.lines}
+    assert found["training loss"] == (None, 3.0, 1.5)
+    assert found.get("random repeats") == ((4.0, 3.5, 3.25) if reads_text else None)
+    for name, of in zip(("previous token", "induction"), shares, strict=True):
+        assert found[name] == pytest.approx([of[n].max() for n in range(3)])
+    assert plots[0].level == ("uniform guess", pytest.approx(np.log(20)))
+    assert (options["at"], options["most"], options["step"]) == ([0, 20, 33], 40, 1)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from viz_ui.look.figures import matrix_figure
+from viz_ui.parts import export
 from viz_ui.parts.export import csv_bytes, html_bytes, npz_bytes
 
 
@@ -45,6 +46,21 @@ def test_a_masked_cell_is_empty_and_a_score_of_minus_infinity_is_written():
     tables = [read_csv(csv_bytes(each, ["0 a", "1 b"], ["0 a", "1 b"], allowed=allowed)) for each in (values, scores)]
     np.testing.assert_array_equal(tables[0].to_numpy(), np.where(allowed, values, np.nan))
     np.testing.assert_array_equal(tables[1].to_numpy(), scores)
+
+
+def test_what_is_saved_of_a_matrix_names_its_rows_and_its_columns(monkeypatch):
+    saved = {}
+    monkeypatch.setattr(export, "_open", lambda *_, **made: saved.update(made))
+    values, axes = np.arange(6, dtype=np.float32).reshape(2, 3), {"row_axis": "after", "column_axis": "position"}
+    export.matrix_dialog(
+        values, ["embedding", "layer 0"], ["0 a", "1 b", "2 c"], **axes, title="stream", scale="sequential", low=0,
+        high=6, file_name="stream",
+    )  # fmt: skip
+    table = read_csv(saved["table"]())
+    assert table.index.name == "after \\ position"
+    assert (list(table.index), list(table.columns)) == (["embedding", "layer 0"], ["0 a", "1 b", "2 c"])
+    np.testing.assert_array_equal(table, values)
+    assert "after %{y}\\u003cbr\\u003eposition %{x}" in saved["page"]().decode()
 
 
 @pytest.mark.parametrize("token", ["a,b", 'say "so"', "⏎", "·the", "two\nlines", "ünï", "=SUM(A1:A9)", "'"])

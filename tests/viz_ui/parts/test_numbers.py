@@ -118,6 +118,21 @@ def test_so_many_hidden_tokens_are_named_and_the_others_counted(monkeypatch, hid
     assert f"{MOST_NAMED} <" not in noted.words
 
 
+def test_rows_are_divided_by_what_is_left_of_their_weights_whatever_is_drawn():
+    """Weights then add up to 1, and what they carry grows by the same factor."""
+    weights = np.array([[1.0, 0, 0], [0.75, 0.25, 0], [0.5, 0.2, 0.3]])
+    lengths, kept = np.array([9.0, 4.0, 2.0]), np.array([1, 2])
+    shown = Shown(kept, kept, "renormalised")
+    left = weights[1:, 1:]
+    np.testing.assert_allclose(shown.scaled(weights, weights), left / left.sum(1, keepdims=True))
+    np.testing.assert_allclose(
+        shown.scaled(weights * lengths, weights), left * lengths[1:] / left.sum(1, keepdims=True)
+    )
+    np.testing.assert_array_equal(Shown(kept, kept, "hidden").scaled(weights * lengths, weights), left * lengths[1:])
+    alone = Shown(np.array([0, 1]), kept, "renormalised").scaled(weights * lengths, weights)
+    np.testing.assert_array_equal(alone, [[0, 0], [4, 0]])  # all of query 0's weight lies on the hidden key
+
+
 def test_what_is_shown_in_another_model_is_brought_into_its_range(monkeypatch):
     """Two layers, four heads, and a prompt of three ids, where the view is further in everything."""
     other = vm.Model("other", small_model(layout="encoder-decoder", n_encoder_layers=1))

@@ -7,6 +7,8 @@ from scipy.special import softmax
 import viz_model as vm
 from tests.reference.families import FAMILIES, save_small
 from tests.support.app import at, ids, opened
+from tests.support.page_parts import view_of
+from tests.support.small_models import small_model
 from tests.support.transformers_tiny_gpt import attentions, queries_keys_values
 from viz_ui.frame.view import View
 from viz_ui.parts import open_matrix
@@ -50,3 +52,16 @@ def test_the_arrays_of_a_head_multiply_out(family, tmp_path):
     weights = softmax(np.where(arrays["mask"], raw * arrays["scale"], -np.inf), axis=1)
     np.testing.assert_allclose(arrays["weights"], weights, atol=1e-5)
     np.testing.assert_allclose(arrays["mixed"], weights @ arrays["v"], atol=1e-4)
+
+
+def test_the_tokens_in_a_file_are_those_of_the_queries_and_of_the_keys():
+    """Each row of q is of a token, each row of k and v of a key token, also where these are of two texts."""
+    source, target = (5, 9, 11, 9, 4), (3, 7, 2)
+    pair = vm.Model("pair", small_model(layout="encoder-decoder", n_encoder_layers=3))
+    for part, queries, keys in (("encoder", source, source), ("decoder", target, target), ("cross", target, source)):
+        arrays = open_matrix.head_arrays(view_of(pair, source, target=target, part=part, layer=1, head=2))
+        for name, read in (("", queries), ("key_", keys)):
+            assert arrays[f"{name}ids"] == list(read)
+            assert arrays[f"{name}tokens"] == [f"{place} <{token}>" for place, token in enumerate(read)]
+        assert [len(arrays[name]) for name in "qkv"] == [len(queries), len(keys), len(keys)]
+        assert arrays["weights"].shape == arrays["mask"].shape == (len(queries), len(keys))
