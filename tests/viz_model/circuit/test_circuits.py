@@ -141,6 +141,18 @@ def test_what_a_head_writes_and_looks_for_of_a_token(name, both):
             assert float(curve[distance]) == pytest.approx(scores[11], abs=1e-5)
 
 
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_share_of_tokens_that_a_head_raises_when_it_reads_them(name, both):
+    model, weights = both(name)
+    out, circuits = WrittenOut(name, weights), vm.circuits(model)
+    for layer, head in ((0, 2), (1, 5)):
+        _, _, value, output = out.head(layer, head)
+        logits = out.table @ value @ output @ out.unembedding
+        share = (logits.diagonal() > logits.mean(axis=1)).mean()
+        assert 0 < share < 1
+        assert circuits.raises_itself(layer, head) == pytest.approx(share, abs=1e-9)
+
+
 def test_scores_of_positions_alone(both):
     model, weights = both("GPT-2")
     query, key, _, _ = WrittenOut("GPT-2", weights).head(1, 2)
