@@ -152,17 +152,40 @@ def test_what_is_predicted_without_a_head(both):
         ("attn.out", patching.get_act_patch_attn_out),
         ("ffn.out", patching.get_act_patch_mlp_out),
         ("heads", patching.get_act_patch_attn_head_out_all_pos),
+        ("head_positions", patching.get_act_patch_attn_head_out_by_pos),
     ],
 )
 def test_what_returns_when_a_value_of_the_other_pass_is_put_in(both, sites, sweep):
-    def difference(logits):
-        return logits[0, -1, GOOD] - logits[0, -1, BAD]
-
     other = torch.tensor([OTHER])
     theirs = sweep(both.bridge, other, both.cache, difference)
     clean, corrupted = difference(both.logits[None]), difference(both.bridge(other))
     found = vm.patch(both.model, IDS, OTHER, sites, (GOOD, BAD))
-    agree(found.effect, (theirs - corrupted) / (clean - corrupted))
+    effect = found.effect.transpose(1, 2) if sites == "head_positions" else found.effect  # theirs: (L,T,H)
+    agree(effect, (theirs - corrupted) / (clean - corrupted))
+
+
+def difference(logits):
+    return logits[0, -1, GOOD] - logits[0, -1, BAD]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(  # theirs has no paths in blocks of parallel halves, nor into keys that heads share
+    ("both", "into"), [("GPT-2", "query"), ("GPT-2", "key"), ("GPT-2", "value"), ("Llama", "query")], indirect=["both"]
+)
+def test_what_returns_over_the_path_from_a_head_into_another(both, into):
+    other, receiver = torch.tensor([OTHER]), (both.trace.n_layers - 1, 2)
+    logits, cache = both.bridge.run_with_cache(other)
+    found = vm.patch_paths(both.model, IDS, OTHER, receiver, into, (GOOD, BAD))
+    clean, corrupted = difference(both.logits[None]), difference(logits)
+    given = both.bridge, other, both.cache, cache, difference
+    ours, theirs = [], []
+    for layer, head in [(0, 1), (0, 2), (0, 4), (receiver[0] - 1, 3)]:
+        paths = patching.get_act_patch_direct_path(*given, layer, head, into[0], verbose=False)
+        theirs.append(float((paths[receiver] - corrupted) / (clean - corrupted)))
+        ours.append(float(found.effect[layer, head]))
+    rounding = 1e-6 / abs(float(clean - corrupted))  # of logits in float32: the effects of these weights are small
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2 * rounding)
+    assert max(map(abs, theirs)) > 20 * rounding
 
 
 @torch.no_grad()

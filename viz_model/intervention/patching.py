@@ -24,11 +24,11 @@ from viz_model.model.trace import Trace
 
 STREAM, ATTENTION, FEED_FORWARD, HEADS, HEAD_POSITIONS = "resid_pre", "attn.out", "ffn.out", "heads", "head_positions"
 SITES = {
-    STREAM: "stream before each layer",
-    ATTENTION: "output of each attention",
-    FEED_FORWARD: "output of each feed-forward half",
-    HEADS: "mixed values of each head, at all positions",
-    HEAD_POSITIONS: "mixed values of each head, at each position",
+    STREAM: "stream before a layer",
+    ATTENTION: "attention output",
+    FEED_FORWARD: "feed-forward output",
+    HEADS: "mixed values",
+    HEAD_POSITIONS: "mixed values",
 }
 
 
