@@ -22,7 +22,11 @@ CHOICES = {
     "a query far off": (LONG, {"query": 16}),
 }
 QUICK = ("another mask", "another prompt", "another target")  # the names that a kept picture most easily lacks
-QUICK_ON = {"prediction": "a query far off", "switch_off": "the other attention of a token"}  # kept under these too
+QUICK_ON = {  # kept under these too
+    "prediction": "a query far off",
+    "switch_off": "the other attention of a token",
+    "patching": "another layer",
+}
 WIDGETS = ("button_group", "number_input", "text_area", "text_input")
 PAGES = {
     "heads": {},
@@ -37,6 +41,7 @@ PAGES = {
     "misconceptions": {"claim": "Concept", "guess_concept": "true"},
     "prediction": {},
     "switch_off": {},
+    "patching": {"map": "heads × positions"},
     "circuits": {},
 }
 CASES = [

@@ -211,7 +211,13 @@ def open_page(page, url):
     return page
 
 
-SECTIONS = {"Heads": "Explore", "Inside a head": "Explore", "Masks": "Explore", "Training": "Understand"}
+SECTIONS = {
+    "Heads": "Explore",
+    "Inside a head": "Explore",
+    "Masks": "Explore",
+    "Patching": "Investigate",
+    "Training": "Understand",
+}
 
 
 def choose_page(page, title):

@@ -245,6 +245,13 @@ def texts_before(name: str) -> list[str]:
     return [*value] if isinstance(value, list) else [value] if value else []
 
 
+def begins_without(*names: str) -> bool:
+    """Whether a page is drawn for the first time since the reader came to it, by the menu or by a link that says
+    nothing of these parameters."""
+    now = visit()
+    return not now.is_whole and not any(name in (now.arrived or {}) for name in names)
+
+
 def written() -> dict[str, str | list[str]]:
     """The address of what is chosen now."""
     now = visit()

@@ -30,6 +30,7 @@ def choose_page():
             "Investigate": [
                 _page("prediction", "Prediction", ":material/insights:"),
                 _page("switch_off", "Switch off", ":material/toggle_off:"),
+                _page("patching", "Patching", ":material/swap_horiz:"),
                 _page("circuits", "Circuits", ":material/hub:"),
             ],
             "Understand": [

@@ -129,6 +129,23 @@ GLOSSARY = {
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”, “Composition”",
         r"[QKV]-composition|composition",
     ),
+    "activation patching": Term(
+        "Running the model again with a value of another run put in, to see how much of that run's answer comes with "
+        "it.",
+        "Vig et al. 2020, “Investigating Gender Bias in Language Models Using Causal Mediation Analysis”, §3",
+        r"activation patching|[Pp]atch(ed|es|ing)?",
+    ),
+    "path patching": Term(
+        "Activation patching of one path: only what one head adds to one input of a later head is changed.",
+        "Wang et al. 2022, “Interpretability in the Wild”, §3.1",
+        r"[Pp]ath patching|[Pp]aths into",
+    ),
+    "clean run": Term(
+        "The pass over the prompt whose answer is looked for. The corrupted run is the pass over a prompt that differs "
+        "in a few tokens and has another answer.",
+        "Meng et al. 2022, “Locating and Editing Factual Associations in GPT”, §2.1",
+        r"(clean|corrupted) (run|prompt|answer)s?",
+    ),
     "residual stream": Term(
         "The vector of C numbers that each token carries through the model. Attention and feed-forward read it and add "
         "to it.",

@@ -10,6 +10,7 @@ import { happens, html, mounted, packed, textsOf } from "../../support/page.js";
 const from = (/** @type {string} */ path) => import(`../../../viz_ui/components/${path}.js`);
 const { default: targets } = await from("tokens/token_targets");
 const { default: order } = await from("tokens/token_order");
+const { default: aligned } = await from("tokens/aligned_tokens");
 const { default: seen } = await from("tokens/seen_tokens");
 const { default: table } = await from("model_table/model_table");
 
@@ -162,4 +163,19 @@ test("a new model stands in its own place of the table", () => {
   const page = mounted(table, "model-table", send(["one", "three"]));
   page.send(send(["one", "two", "three"]));
   assert.deepEqual(textsOf(page.root, ".name"), ["one", "two", "three"]);
+});
+
+test("two texts stand one above the other, and what differs is marked and said", () => {
+  const header = { columns: [["0 The", "0 The"], ["1 blue", "1 brave"], [null, "2 old"]], names: ["clean", "corrupted"],
+    differing: [false, true, true], chosen: 1 };
+  const one = mounted(aligned, "aligned-tokens", packed(header)), columns = one.root.querySelectorAll("button");
+  assert.deepEqual(columns.map((node) => node.children.map((line) => line.textContent)),
+    [["0 The", "0 The"], ["1 blue", "1 brave"], ["–", "2 old"]]);
+  assert.deepEqual(columns.map(({ classList }) => classList.contains("other")), [false, true, true]);
+  assert.deepEqual(columns.map((node) => node.ariaLabel), ["0 The, in both",
+    "clean: 1 blue, corrupted: 1 brave, different", "clean: no token, corrupted: 2 old, different"]);
+  assert.deepEqual(columns.map(({ ariaPressed, tabIndex }) => [ariaPressed, tabIndex]),
+    [["false", -1], ["true", 0], ["false", -1]]);
+  happens(columns[2], "click");
+  assert.deepEqual(one.told, [["pick", 2]]);
 });

@@ -1,0 +1,80 @@
+// Two texts one above the other: a column is a button, with the token of each text; a click chooses it.
+
+import { unpack } from "../shared/blob.js";
+import { button, buttonOf, element, focusedIn } from "../shared/elements.js";
+import { applyTheme } from "../shared/look.js";
+import { living } from "../shared/mounting.js";
+import { nearestAhead } from "../shared/walk.js";
+
+/**
+ * @typedef {object} Texts
+ * @property {[string | null, string | null][]} columns a label of each text; null: it has no token there
+ * @property {[string, string]} names of the texts
+ * @property {boolean[]} differing of each column
+ * @property {number | null} chosen
+ */
+
+class AlignedTokens {
+  /** @type {import("../shared/mounting.js").Send} */
+  send;
+  /** @type {Uint8Array | undefined} */
+  packed;
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    root.onclick = (event) => this.pick(buttonOf(event));
+    root.onkeydown = (event) => this.move(event);
+  }
+
+  /** @param {Uint8Array} data */
+  receive(data) {
+    applyTheme(this.root);
+    if (data === this.packed) return;
+    this.packed = data;
+    const hadFocus = focusedIn(this.root) !== null;
+    /** @type {Texts} */
+    const texts = unpack(data).head;
+    const names = element("div", "names"), list = element("div", "columns");
+    names.append(...texts.names.map((name) => element("span", "", name)));
+    list.setAttribute("role", "group");
+    list.ariaLabel = `The two prompts, ${texts.names[0]} above ${texts.names[1]}. Click a token to choose its place.`;
+    list.append(...texts.columns.map((_, at) => this.column(texts, at)));
+    this.root.replaceChildren(names, list);
+    /** @type {HTMLElement | null} */
+    const chosen = list.querySelector("[aria-pressed=true]");
+    if (chosen) list.scrollTop = list.scrollHeight > list.clientHeight ? chosen.offsetTop - 8 : 0;
+    if (hadFocus) chosen?.focus({ preventScroll: true });
+  }
+
+  /**
+   * @param {Texts} texts
+   * @param {number} at
+   */
+  column({ columns, names, differing, chosen }, at) {
+    const node = button(`column${differing[at] ? " other" : ""}`), labels = columns[at];
+    node.append(...labels.map((label) => element("span", label === null ? "none" : "token", label ?? "–")));
+    node.value = String(at);
+    node.tabIndex = at === (chosen ?? 0) ? 0 : -1;
+    node.ariaPressed = String(at === chosen);
+    const said = labels.map((label, row) => `${names[row]}: ${label ?? "no token"}`);
+    node.ariaLabel = differing[at] ? `${said.join(", ")}, different` : `${labels[0]}, in both`;
+    return node;
+  }
+
+  /** @param {HTMLButtonElement | null} button */
+  pick(button) {
+    if (button) this.send("pick", Number(button.value));
+  }
+
+  /** @param {KeyboardEvent} event */
+  move(event) {
+    const from = buttonOf(event), list = from?.closest(".columns");
+    const next = list && nearestAhead(event, from, list.querySelectorAll("button"));
+    if (!list || !next) return;
+    for (const button of list.querySelectorAll("button")) button.tabIndex = button === next ? 0 : -1;
+    next.focus();
+  }
+}
+
+export default living(AlignedTokens, ".aligned-tokens");
