@@ -1,9 +1,12 @@
 """The page Prediction: the lens, the curves and the terms are those of the trace, and choices are in the address."""
 
 import json
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import viz_model as vm
 from pages.prediction import lens
@@ -146,6 +149,21 @@ def test_the_strongest_rows_and_columns_and_what_is_left():
     assert cut.values.sum() == pytest.approx(terms.sum())
     few = strongest(terms[:4, :5])
     np.testing.assert_array_equal(few.values, terms[list(few.rows), :5])
+
+
+@pytest.mark.parametrize(
+    ("facts", "tokens", "words"),
+    [
+        ({"layout": "decoder-only", "tied_unembedding": True}, [5, 9, 7], "2 of 3 columns.*same numbers as its emb"),
+        ({"layout": "decoder-only", "tied_unembedding": False}, [5, 9, 7], "2 of 3 columns.*numbers of its own"),
+        ({"layout": "encoder-only", "tied_unembedding": True}, [5, 6, 8], "1 of 3 columns.*to name the token in that"),
+        ({"layout": "decoder-only", "tied_unembedding": True}, [6, 7, 8], "^$"),
+    ],
+)
+def test_why_the_first_row_repeats_the_prompt(facts, tokens, words):
+    view = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(**facts)), trace=SimpleNamespace(ids=[5, 9, 3]))
+    found = SimpleNamespace(tokens=torch.tensor([tokens, [1, 2, 3]]))
+    assert re.search(words, lens.why_repeated(view, found, range(3)))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,17 +74,25 @@ def test_the_last_row_is_the_output(name):
     assert found.divergence[-1].abs().max() == 0
 
 
+def read_by(unembed):
+    """The pass of tiny-gpt with other logits."""
+    host = SimpleNamespace(stack_maps=vm.load("tiny-gpt").transformer.stack_maps, unembed=unembed)
+    return replace(traced("tiny-gpt"), host=host)
+
+
 def test_equally_likely_tokens_share_a_rank():
-    class Same:
-        """Every logit is the same."""
+    run = read_by(lambda hidden: torch.zeros(*hidden.shape[:-1], 7))
+    assert run.lens_of([0, 6]).rank.unique().tolist() == [1]
 
-        def stack_maps(self, _):
-            return vm.load("tiny-gpt").transformer.stack_maps("self")
 
-        def unembed(self, hidden):
-            return torch.zeros(*hidden.shape[:-1], 7)
-
-    assert replace(traced("tiny-gpt"), host=Same()).lens_of([0, 6]).rank.unique().tolist() == [1]
+def test_what_a_model_forbids_makes_no_prediction_infinite():
+    """A logit of −∞ is a probability of 0, which adds nothing to an entropy or a divergence."""
+    without = torch.tensor([0.0, -torch.inf, 0.0])
+    found = read_lens(read_by(lambda hidden: hidden[..., :3] + without), range(4))
+    known = read_lens(read_by(lambda hidden: hidden[..., [0, 2]]), range(4))
+    torch.testing.assert_close(found.entropy, known.entropy)
+    torch.testing.assert_close(found.divergence, known.divergence)
+    assert not (found.tokens == 1).any()
 
 
 def test_what_is_not_there_is_refused():

@@ -83,8 +83,8 @@ test("where all columns are there, the arrow keys stop at the last, and nothing 
 
 test("buttons lead to the columns before and after, and say how many these are", () => {
   const one = drawn({ before: 0 }), [before, after] = one.root.querySelectorAll(".turn");
-  assert.deepEqual([before.textContent, before.disabled], ["← 0 before", true]);
-  assert.deepEqual([after.textContent, after.disabled], ["2 after →", false]);
+  assert.deepEqual([before.textContent, before.disabled], ["← 0 tokens", true]);
+  assert.deepEqual([after.textContent, after.disabled], ["2 tokens →", false]);
   happens(after, "click");
   happens(one.root.querySelector(".open"), "click");
   assert.deepEqual(one.told, [["turn", 1], ["open", true]]);

@@ -5,7 +5,7 @@ import { pixelTable, unpack } from "../shared/blob.js";
 import { button, buttonOf, element, focusedIn, iconButton, nameIt, setText, Tooltip } from "../shared/elements.js";
 import { applyTheme, clamp, paintRamp } from "../shared/look.js";
 import { living } from "../shared/mounting.js";
-import { formatEnd, formatNumber } from "../shared/numbers.js";
+import { counted, formatEnd, formatNumber } from "../shared/numbers.js";
 
 const OPEN = "M6 3H3v10h10v-3M9 3h4v4M13 3 7.5 8.5"; // a window with an arrow that leaves it
 const BRIGHT = 0.179; // luminance above which black is read better than white (WCAG 2.2)
@@ -96,7 +96,8 @@ class WordMatrix {
     nameIt(this.openButton, `Open ${title} large, to zoom and save`);
     this.table.ariaLabel = `${title}, ${rows.labels.length} rows by ${columns.labels.length} columns. `
       + "Arrow keys move, Enter selects.";
-    [[before, `← ${before} before`], [after, `${after} after →`]].forEach(([count, text], i) => {
+    const [earlier, later] = [before, after].map((count) => counted(count, columns.axis));
+    [[before, `← ${earlier}`], [after, `${later} →`]].forEach(([count, text], i) => {
       setText(this.turns[i], String(text));
       this.turns[i].disabled = !count;
       this.turns[i].hidden = !before && !after;
