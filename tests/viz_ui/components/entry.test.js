@@ -43,7 +43,7 @@ test("components share one file and its modules; a style stands before the first
 
   await assert.rejects(entryOf("one"), /503.*Reload/); // and the next one asks again
   const [one, two] = await Promise.all([entryOf("one"), entryOf("two")]);
-  const parentElement = /** @type {any} */ ({});
+  const parentElement = /** @type {any} */ ({ adoptedStyleSheets: [] }); // as of every shadow root
   assert.equal(one({ parentElement }), 'one: part 1, loaded 1, import x from "./part.js";');
   assert.equal(two({ parentElement }), "two: loaded 1");
   assert.equal(parentElement.adoptedStyleSheets[0].text, ".all {}\n.one {}");
