@@ -38,6 +38,51 @@ class Place:
 Pair = tuple[Place, Place, float]  # a head that writes, one that reads it, and how much over the baseline
 
 
+class HeadPairs:
+    """All pairs of heads with a path from the one to the other, the strongest first.
+
+    rows (N,4): layer and head of the one that writes, and of the one that reads; over (N,).
+    """
+
+    def __init__(self, source: str, part: str, rows: np.ndarray, over: np.ndarray):
+        self.source, self.part, self.rows, self.over = source, part, rows, over
+
+    def __len__(self) -> int:
+        return len(self.over)
+
+    def __getitem__(self, at: int) -> Pair:
+        first, head, later, other = map(int, self.rows[at])
+        return Place(self.source, first, head), Place(self.part, later, other), float(self.over[at])
+
+    def first(self, most: int) -> list[Pair]:
+        return [self[at] for at in range(min(most, len(self)))]
+
+    def written_by(self, place: Place) -> Pair | None:
+        """The strongest of those in which this head writes."""
+        return self._first_of(self._at(place, self.source, slice(0, 2)))
+
+    def read_by(self, place: Place) -> Pair | None:
+        """The strongest of those in which it reads."""
+        return self._first_of(self._at(place, self.part, slice(2, 4)))
+
+    def of(self, place: Place) -> "HeadPairs":
+        """Those in which it writes or reads."""
+        kept = self._at(place, self.source, slice(0, 2)) | self._at(place, self.part, slice(2, 4))
+        return HeadPairs(self.source, self.part, self.rows[kept], self.over[kept])
+
+    def _at(self, place: Place, part: str, columns: slice) -> np.ndarray:
+        return (self.rows[:, columns] == (place.layer, place.head)).all(axis=1) & (place.part == part)
+
+    def _first_of(self, kept: np.ndarray) -> Pair | None:
+        return self[int(kept.argmax())] if kept.any() else None
+
+
+def pairs_of(found: Composition, part: str) -> HeadPairs:
+    over = found.over.numpy()
+    order = np.argsort(-np.nan_to_num(over, nan=-np.inf), axis=None, kind="stable")[: int(np.isfinite(over).sum())]
+    return HeadPairs(found.source, part, np.stack(np.unravel_index(order, over.shape), axis=1), over.flat[order])
+
+
 class LayerColumns:
     """Where the layers stand in the picture: those that write, and those that read, where these are others."""
 
@@ -87,13 +132,13 @@ def draw_composition(view: View, circuits: Circuits, distance: int) -> None:
         return
     columns = columns_of(found, view)
     here = Place(view.part, view.layer, view.head)
-    pairs = strongest(found, view.part)
+    pairs = pairs_of(found, view.part)
     if is_own:
-        pairs = [pair for pair in pairs if here in pair[:2]]
-    if not pairs:
+        pairs = pairs.of(here)
+    if not len(pairs):
         st.markdown("No head has a path to another one here: this needs at least two layers.")
         return
-    draw_picture(columns, pairs[:most], here, kind)
+    draw_picture(columns, pairs.first(most), here, kind)
     draw_answer(pairs, here, kind)
     draw_what_is_left_out(view, found, pairs, most, kind, distance)
 
@@ -101,17 +146,6 @@ def draw_composition(view: View, circuits: Circuits, distance: int) -> None:
 def columns_of(found: Composition, view: View) -> LayerColumns:
     layers = found.over.shape[0], found.over.shape[2]
     return LayerColumns(found.source, view.part, layers, view.model.config.n_heads)
-
-
-def strongest(found: Composition, part: str) -> list[Pair]:
-    """All pairs of heads with a path from the one to the other, the strongest first."""
-    over = found.over.numpy()
-    order = np.argsort(-np.nan_to_num(over, nan=-np.inf), axis=None, kind="stable")[: int(np.isfinite(over).sum())]
-    places = zip(*np.unravel_index(order, over.shape), strict=True)
-    return [
-        (Place(found.source, int(first), int(head)), Place(part, int(later), int(other)), float(over.flat[at]))
-        for at, (first, head, later, other) in zip(order, places, strict=True)
-    ]
 
 
 def draw_picture(columns: LayerColumns, pairs: list[Pair], here: Place, kind: str) -> None:
@@ -158,7 +192,7 @@ def choose_place(place: Place) -> None:
     choose(head=(place.layer, place.head), **part)
 
 
-def draw_answer(pairs: list[Pair], here: Place, kind: str) -> None:
+def draw_answer(pairs: HeadPairs, here: Place, kind: str) -> None:
     """The strongest pair of all, and those of the chosen head, in sentences."""
     first, second, over = pairs[0]
     st.markdown(
@@ -166,8 +200,7 @@ def draw_answer(pairs: list[Pair], here: Place, kind: str) -> None:
         f"**{number(over)}** over the baseline.",
         help=explained("composition", "head", "layer"),
     )
-    read = next((pair for pair in pairs if pair[1] == here), None)
-    readers = next((pair for pair in pairs if pair[0] == here), None)
+    read, readers = pairs.read_by(here), pairs.written_by(here)
     words = []
     if read is not None:
         words.append(
@@ -180,14 +213,18 @@ def draw_answer(pairs: list[Pair], here: Place, kind: str) -> None:
         words.append("A number below 0 is less than random matrices have.")
     if words:
         st.markdown(" ".join(words))
+    others = {pair[at]: None for pair, at in ((read, 0), (readers, 1)) if pair is not None}
+    with st.container(horizontal=True):
+        for n, place in enumerate(others):
+            st.button(f"Look at {place.words}", key=f"look_at_{n}", on_click=choose_place, args=(place,))
 
 
 def draw_what_is_left_out(
-    view: View, found: Composition, pairs: list[Pair], most: int, kind: str, distance: int
+    view: View, found: Composition, pairs: HeadPairs, most: int, kind: str, distance: int
 ) -> None:
     """The lines as a table, how many have none, and what the numbers are."""
     with st.expander(f"The {min(most, len(pairs))} lines as a table"):
-        table = [(first.words, second.words, number(over)) for first, second, over in pairs[:most]]
+        table = [(first.words, second.words, number(over)) for first, second, over in pairs.first(most)]
         st.dataframe(
             pd.DataFrame(table, columns=["writes", "reads", "over the baseline"]), hide_index=True, key="line_table"
         )
@@ -199,9 +236,10 @@ def draw_what_is_left_out(
         if depends_on_distance(view) and kind != "value"
         else ""
     )
+    norms = " Norms between the two heads are part of W_OV." if view.model.config.norm_place == "post" else ""
     st.caption(
         f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖), less {number(found.baseline)}, the mean over "
         f"{RANDOM_PAIRS} pairs of random matrices of the same shapes. It says how well the directions that one head "
-        f"writes fit those that the other one reads. It does not say what is handed on.{turn} "
+        f"writes fit those that the other one reads. It does not say what is handed on.{turn}{norms} "
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”."
     )

@@ -28,15 +28,16 @@ def kept() -> LatestOfEach[vm.Model, Hashable, CopyingScores | Composition | flo
 def copying(view: View, circuits: Circuits) -> CopyingScores:
     """Copying scores of all heads of the chosen part."""
     words = f"Reading the parameters of {plain(view.model.name)}"
-    return _measured(view, "copying", lambda tell: circuits.measure_copying(tell=tell), words)
+    return _measured(view, "copying", None, lambda tell: circuits.measure_copying(tell=tell), words)
 
 
 def composition(view: View, circuits: Circuits, kind: str, distance: int) -> Composition:
     """Composition of all pairs of heads; where it does not depend on the distance, it is kept once for all."""
     distance = distance if depends_on_distance(view) and kind != "value" else 0
     words = f"Multiplying the heads of {plain(view.model.name)} with each other"
+    of = kind, distance
     return _measured(
-        view, (kind, distance), lambda tell: circuits.measure_composition(kind, distance, tell=tell), words
+        view, "composition", of, lambda tell: circuits.measure_composition(kind, distance, tell=tell), words
     )
 
 
@@ -51,12 +52,13 @@ def depends_on_distance(view: View) -> bool:
     return view.trace.equation(view.layer).rotation is not None
 
 
-def _measured(view: View, of: Hashable, work: Callable[[Tell], Result], words: str) -> Result:
-    key = view.part, of
+def _measured(view: View, name: str, of: Hashable, work: Callable[[Tell], Result], words: str) -> Result:
+    """What `work` gives; name: of the widgets of the job, one for each place of the page."""
+    key = view.part, name, of
 
     def made(tell: Tell) -> Result:
         return kept().get(view.model, key, lambda: work(tell))
 
     if is_small(view.model) or kept().holds(view.model, key):
         return made(untold)
-    return finished(lambda job: made(job.tell), words=words, name="circuits", of=(view.name, key))
+    return finished(lambda job: made(job.tell), words=words, name=name, of=(view.name, key))

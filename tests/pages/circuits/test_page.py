@@ -9,7 +9,8 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from pages.circuits.lines import LayerColumns, Place, clicked, strongest
+from pages.circuits import measured
+from pages.circuits.lines import LayerColumns, Place, clicked, pairs_of
 from pages.circuits.tokens import token_of
 from tests.reference.families import FAMILIES, save_small
 from tests.support.app import address_of, drawn_matrices, opened
@@ -163,6 +164,8 @@ def test_the_chosen_head_is_told_whom_it_reads_and_who_reads_it_and_its_lines_ca
     table = test.dataframe[-1].value
     assert len(table) == 8 + 16
     assert all("layer 1, head 0" in pair for pair in zip(table["writes"], table["reads"], strict=True))
+    test.button(key="look_at_0").click().run()
+    assert address_of(test)["head"] == f"{first}.{head}"
 
 
 def test_a_click_chooses_the_head_or_the_other_end_of_a_line():
@@ -177,7 +180,8 @@ def test_a_click_chooses_the_head_or_the_other_end_of_a_line():
 def test_heads_of_cross_attention_read_those_of_the_stack_that_writes(kind, source):
     circuits = built("tiny-seq2seq", "cross")
     found = circuits.measure_composition(kind)
-    pairs = strongest(found, "cross")
+    pairs = pairs_of(found, "cross").first(10**6)
+    assert len(pairs) == int(found.over.isfinite().sum())
     assert pairs[0][0].part == source
     assert pairs[0][2] == float(found.over.nan_to_num(-9).max())
     columns = LayerColumns(source, "cross", (found.over.shape[0], found.over.shape[2]), 4)
@@ -228,16 +232,34 @@ def test_one_layer_has_no_lines(tmp_path):
 
 def test_what_is_of_the_weights_is_measured_once_for_all_visitors_and_prompts(monkeypatch):
     st.cache_resource.clear()
-    measured, measure = [], Circuits.measure_copying
+    parts, measure = [], Circuits.measure_copying
 
     def counted(circuits, **choices):
-        measured.append(circuits.part)
+        parts.append(circuits.part)
         return measure(circuits, **choices)
 
     monkeypatch.setattr(Circuits, "measure_copying", counted)
     opened("circuits", **GPT)
     opened("circuits", **GPT | {"prompt": "Another prompt.", "head": "2.3", "mask": "bidirectional"})
-    assert measured == ["self"]
+    assert parts == ["self"]
     for part in ("decoder", "cross"):
         opened("circuits", model="tiny-seq2seq", prompt="3 May 2024", part=part)
-    assert measured == ["self", "decoder", "cross"]
+    assert parts == ["self", "decoder", "cross"]
+
+
+def test_a_large_model_is_measured_as_a_job_that_can_be_stopped_and_then_kept(monkeypatch):
+    st.cache_resource.clear()
+    monkeypatch.setattr(measured, "is_small", lambda _: False)
+    jobs, finished = [], measured.finished
+
+    def counted(work, **choices):
+        jobs.append(choices["words"])
+        return finished(work, **choices)
+
+    monkeypatch.setattr(measured, "finished", counted)
+    test = opened("circuits", **GPT)
+    assert [words.split(" ")[0] for words in jobs] == ["Reading", "Multiplying"]
+    assert "has the copying score" in said(test)
+    assert "The widest line leads from" in said(test)
+    opened("circuits", **GPT)
+    assert len(jobs) == 2, "what is kept takes no job"
