@@ -1,4 +1,4 @@
-"""Misconceptions: six common claims. The reader guesses first, then an experiment on their prompt gives the answer."""
+"""Misconceptions: eight common claims. The reader guesses first, then an experiment on their prompt answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import streamlit as st
 
 import viz_model as vm
-from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
+from pages.misconceptions import approximate, concept, equations, lengths, memory, taking_over, weight, whole
 from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
+from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.page_sections import choose_section
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.glossary import explained
@@ -17,11 +18,12 @@ from viz_ui.look.text import plain, sentence
 
 @dataclass(frozen=True)
 class Claim:
-    """What people say, and the experiment on it."""
+    """What people say, and the experiment on it. is_long: whether it runs so many passes that it can be stopped."""
 
     words: str
     draw: Callable[[View], None]
     terms: tuple[str, ...]
+    is_long: bool = False
 
 
 CLAIMS = {
@@ -45,6 +47,18 @@ CLAIMS = {
         concept.draw,
         ("attention weight", "previous-token head", "induction"),
     ),
+    "Weights": Claim(
+        "A high attention weight means that the token mattered.",
+        weight.draw,
+        ("attention weight", "KL divergence", "rank correlation"),
+        is_long=True,
+    ),
+    "Switching off": Claim(
+        "Switching a head off shows what it is for.",
+        taking_over.draw,
+        ("ablation", "bit", "surprise"),
+        is_long=True,
+    ),
 }
 GUESSES = ("true", "false", "it depends")
 
@@ -64,17 +78,24 @@ def draw() -> None:
         )
         return
     with main_picture():
-        draw_experiment(claim)
+        (draw_experiment if claim.is_long else draw_quick_experiment)(claim)
 
 
-@st.fragment
 def draw_experiment(claim: Claim) -> None:
-    """The experiment: a fragment, so that a change of its own runs nothing else."""
+    """The experiment, as a part of the whole run, for work that can be stopped (see `jobs.finished`)."""
     try:
         claim.draw(current_view())
+    except Stopped:
+        pass  # where the work was shown, it is said
     except vm.VizError as error:
         st.info(plain(sentence(str(error))), icon=":material/edit:")
     bring_sidebar_along()
+
+
+@st.fragment
+def draw_quick_experiment(claim: Claim) -> None:
+    """The same as a fragment, so that a change of its own runs nothing else."""
+    draw_experiment(claim)
 
 
 draw()

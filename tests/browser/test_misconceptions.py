@@ -52,13 +52,15 @@ PICTURES = {  # of each claim: what answers it, and what is shown with the answe
     "Equations": ("One function reproduces", "[data-panel='tiny-gpt_causal']"),
     "Approximate": ("The result in tiles and the result from the full matrix", ".st-key-exact [data-panel='tiled']"),
     "Concept": ("[Tt]he mean weight of", ".st-key-pattern_scores .main-svg"),
+    "Weights": ("the rank correlation of weight and effect", ".st-key-weighing .main-svg"),
+    "Switching off": ("The sum of the two alone is", ".st-key-costs_of_pairs .main-svg"),
 }
 PARTS = "[data-panel], [data-testid='stPlotlyChart'], [data-testid='stDataFrame'], [data-testid='stMetric']"
 LONG = " ".join(["The king had three daughters, and the youngest was the fairest of all."] * 11)
 
 
 def every_claim(page, url, look):
-    """Open, guess and read each of the six; the answer and its picture are there, and nothing sticks out."""
+    """Open, guess and read each of the eight; the answer and its picture are there, and nothing sticks out."""
     open_page(page, url)
     for claim, (words, picture) in PICTURES.items():
         page.get_by_role("radio", name=claim, exact=True).click()

@@ -50,6 +50,8 @@ STATES = [
     ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Equations", "guess_equations": "true"}),
     ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Approximate", "guess_approximate": "true"}),
     ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Concept", "guess_concept": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Weights", "guess_weights": "true"}),
+    ("misconceptions", {"model": "tiny-gpt", "prompt": TEXT, "claim": "Switching off", "guess_switching_off": "true"}),
     ("positions", {"model": "tiny-gpt", "prompt": TEXT}),
     ("positions", {"model": "tiny-gpt", "prompt": TEXT, "positions": "Tables"}),
     ("positions", {"model": "tiny-llama", "prompt": TEXT, "positions": "Rotation"}),

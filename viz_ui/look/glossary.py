@@ -216,6 +216,12 @@ GLOSSARY = {
         "Shannon 1948, “A Mathematical Theory of Communication”, §6",
         "surprise",
     ),
+    "rank correlation": Term(
+        "How far two lists of numbers have the same order: 1 if it is the same, 0 if the two orders have nothing in "
+        "common, −1 if it is the opposite.",
+        "Spearman 1904, “The Proof and Measurement of Association between Two Things”",
+        r"rank correlations?",
+    ),
     "KL divergence": Term(
         "How far one list of probabilities is from another: KL(P‖Q) = Σ p·log₂(p/q). It is 0 where they are equal.",
         "Kullback and Leibler 1951, “On Information and Sufficiency”, §2",

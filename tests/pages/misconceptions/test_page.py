@@ -20,7 +20,7 @@ from viz_ui.components.shared.packing import unpack
 
 PROMPT = "Once upon a time there was a king."
 GUESS = {"Lengths": "lengths", "The whole": "the_whole", "Memory": "memory", "Equations": "equations"}
-GUESS |= {"Approximate": "approximate", "Concept": "concept"}
+GUESS |= {"Approximate": "approximate", "Concept": "concept", "Weights": "weights", "Switching off": "switching_off"}
 
 
 def page(claim: str, guess: str | None = "false", **address) -> AppTest:
@@ -189,3 +189,74 @@ def test_an_empty_choice_in_the_address_is_none(name, where):
         switch_page(test, where).run()
     assert not test.exception, test.exception
     assert not any("None" in info.value for info in test.info)
+
+
+def test_a_heavy_weight_that_hardly_mattered_stands_beside_a_lighter_one_that_did():
+    """The two effects again, each by a mask of its own in a single head."""
+    prompt = "Once upon a time there was a king who had three daughters."
+    test = page("Weights", prompt=prompt, head="1.0", cell="12.0")
+    model, text = vm.load("tiny-gpt"), said(test)
+    trace = model.trace(prompt)
+    assert "**No.**" in text
+    places = re.findall(r"Head (\d) of layer (\d) gives key (\d+)", text)
+    assert len(places) == 2
+    for head, layer, key in (map(int, place) for place in places):
+        weights = trace.weights(layer, head)[12].clone()
+        heavy = float(weights[key])
+        weights[key] = 0
+
+        def forbid(rows, head=head, row=weights / (1 - heavy)):
+            rows[:, head, 12] = row
+            return rows
+
+        with vm.edit({f"blocks.{layer}.attn.weights": forbid}):
+            edited = model.trace(prompt).logits
+        effect = float(F.kl_div(edited.log_softmax(-1), trace.logits.softmax(-1), reduction="sum")) / np.log(2)
+        assert f"{heavy:.3g}" in text
+        shown = [value for value in numbers(text) if value == pytest.approx(effect, rel=0.02)]
+        assert shown, (effect, text)
+    assert "It would be 1 if a heavier cell always mattered more." in text
+
+
+def test_a_second_head_takes_over():
+    prompt = "The red fox met a grey goose by the old mill. The red fox met a grey goose by the"
+    test = page("Switching off", prompt=prompt, head="2.4", cell="20.9")
+    text = said(test)
+    assert "**No.** A second head takes over for head 4 of layer 2" in text
+    assert "Switching off head 4 of layer 2 costs this token **0.234 bits**" in text
+    assert "switching off head 7 of layer 2 alone costs it **1.15 bits**" in text
+
+
+def test_a_head_that_is_replaced_is_looked_for_where_the_chosen_one_is_not():
+    prompt = "The red fox met a grey goose by the old mill. The red fox met a grey goose by the"
+    test = page("Switching off", prompt=prompt, head="3.0", cell="20.9")
+    assert "no other one takes over on this prompt" in said(test)
+    test.button(key="replaced_head").click().run()
+    assert not test.exception, test.exception
+    assert "**No.** A second head takes over for head 4 of layer 2" in said(test)
+    assert address_of(test)["head"] == "2.4"
+
+
+@pytest.mark.parametrize("claim", ["Weights", "Switching off"])
+@pytest.mark.parametrize(
+    ("model", "prompt", "more"),
+    [
+        ("tiny-bert", "The king had a ring.", {}),
+        ("tiny-llama", "The king had a ring.", {"cell": "0.0"}),
+        ("induction", "abcabc", {"head": "1.3"}),
+        *(("tiny-seq2seq", "5/3/24 (US)", {"part": part, "cell": "2.0"}) for part in ("encoder", "decoder", "cross")),
+    ],
+)
+def test_what_weights_and_heads_do_in_every_kind_of_model(claim, model, prompt, more):
+    test = page(claim, model=model, prompt=prompt, **more)
+    told = said(test) + " ".join(info.value for info in test.info)
+    assert re.search("rank correlation|The sum of the two alone|one key alone|No other head comes after", told), told
+
+
+@pytest.mark.parametrize("claim", ["Weights", "Switching off"])
+def test_a_query_or_a_head_without_others_is_told_why(claim):
+    test = page(claim, model="tiny-gpt", head="3.7", cell="0.0")
+    if claim == "Weights":
+        assert "This query can read one key alone" in test.info[0].value
+    else:
+        assert not test.info, "other heads of the last layer are beside it"
