@@ -25,6 +25,8 @@ STATES = [
     ("generate", {"model": "tiny-gpt", "prompt": TEXT, "new": 3}),
     ("generate", {"model": "tiny-seq2seq", "prompt": DATE, "part": "encoder", "new": 3, "greedy": "true"}),
     ("prediction", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("over_a_text", {"model": "tiny-gpt", "prompt": TEXT, "read": "random repeats"}),
+    ("over_a_text", {"model": "tiny-seq2seq", "prompt": DATE, "read": "the prompt", "pattern": "evenly spread"}),
     ("switch_off", {"model": "tiny-gpt", "prompt": TEXT}),
     ("patching", {"model": "tiny-gpt", "prompt": TEXT}),
     ("patching", {"model": "tiny-gpt", "prompt": TEXT, "map": "paths into a head", "head": "2.1"}),

@@ -43,6 +43,7 @@ PAGES = {
     "switch_off": {},
     "patching": {"map": "heads × positions"},
     "circuits": {},
+    "over_a_text": {"read": "the prompt"},
 }
 CASES = [
     pytest.param(page, choice, marks=() if choice in (*QUICK, QUICK_ON.get(page)) else pytest.mark.slow)

@@ -13,6 +13,7 @@ from pages.flash_attention.run import Tiling
 from pages.heads import grid
 from pages.masks import sides
 from pages.masks.sides import Side
+from pages.over_a_text import measured, texts
 from pages.quantization import choice, savings
 from pages.shapes import opened_tensor
 from tests.support.page_parts import Noted, page_module, view_of
@@ -42,6 +43,7 @@ OTHERS = {
     "mask": {"mask": "bidirectional"},
 }
 WAYS = {
+    "report of a text": lambda view: measured.reading_key(view, texts.of_prompt(view), 16),
     "thumbnails": grid._passed,
     "quantized pass": lambda view: (*view.pass_key, view.trace.part),
     "masked pass": lambda view: sides._pass(view, Side("A", MaskChoice(view.trace.mask_name), None, ""), None)[0],

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from viz_model.arguments import of_type, said, text, whole_number
-from viz_model.errors import VizError
+from viz_model.errors import MaskError, VizError
 from viz_model.heads import patterns as known
 from viz_model.heads.patterns import PATTERNS, UNITS, Base, Cells, CellSets, HeadSums, Seen
 from viz_model.heads.resampling import interval
@@ -23,6 +23,7 @@ from viz_model.heads.windows import LONGEST, Text, Window, cut, shuffled_batches
 from viz_model.jobs import Tell, untold
 from viz_model.memory_limits import refuse_beyond_memory
 from viz_model.model import Model
+from viz_model.transformer import masks
 from viz_model.transformer.hooks import capture, follow
 
 WINDOWS, MOST_WINDOWS = 128, 4096
@@ -89,6 +90,11 @@ class Tables:
         self.uniform[windows, layer], self.counts[windows, layer] = seen.sums, seen.counts
         self.uniform_entropy[windows, layer], self.uniform_distance[windows, layer] = seen.entropy, seen.distance
 
+    def take(self, begun: "Tables") -> None:
+        """Begin with the windows of other tables."""
+        for field in fields(self):
+            getattr(self, field.name)[: len(begun.counts)] = getattr(begun, field.name)
+
     def first(self, windows: int) -> "Tables":
         """Those of the first windows; nothing is copied."""
         return Tables(*(getattr(self, field.name)[:windows] for field in fields(self)))
@@ -98,12 +104,13 @@ class Tables:
 class HeadReport:
     """What every head of a part of a model does over the windows of a text.
 
-    windows: those that were read, in a random order; planned: how many there are, more where the work was stopped.
-    has_sinks: whether rows of weights add up to less than 1 because of a learned sink.
+    mask: its name. windows: those that were read, in a random order; planned: how many there are, more where the work
+    was stopped. has_sinks: whether rows of weights add up to less than 1 because of a learned sink.
     """
 
     model: Model
     part: str
+    mask: str
     windows: tuple[Window, ...]
     planned: int
     has_sinks: bool
@@ -123,6 +130,11 @@ class HeadReport:
     def n_tokens(self) -> int:
         """How many tokens were read, those of sources too."""
         return sum(map(sum, (window.sizes for window in self.windows)))
+
+    @property
+    def has_distances(self) -> bool:
+        """Whether a distance lies between query and key; in cross-attention they are of two texts."""
+        return self._sets.within_one
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
@@ -253,7 +265,7 @@ class HeadReport:
             if place == layer:
                 found[layer] = weights[0, head].clone()
 
-        _pass_through(self.model, [window], self.part, keep, untold)
+        _pass_through(self.model, [window], self.part, self.mask, keep, untold)
         inside = cells.features[base][0] if isinstance(base, str) else _at_distance(found[layer].shape, base)
         query, key = divmod(int(found[layer].masked_fill(~inside, -1).argmax()), inside.shape[1])
         return HeadExample(window, mean, query, key, float(found[layer][query, key]))
@@ -352,6 +364,7 @@ def head_report(
     part: str | None = None,
     length: int | None = None,
     windows: int = WINDOWS,
+    mask: str | None = None,
     tell: Tell = untold,
 ) -> HeadReport:
     """What every head does over a text, which is read in windows.
@@ -360,13 +373,13 @@ def head_report(
     or lines with a tab between the two; where a target is missing, it is what the model writes.
     part: which attention; that of the stack which makes the logits, if none is named. length: tokens of a window; as
     many as the model reads, at most 512, if none is given. windows: at most so many are read, evenly spread over the
-    text. tell: told after each batch how many are done, of how many. Edits reach these passes: the report is of what
-    the heads do under them.
+    text. mask: of the part, "causal" or "bidirectional"; its own, if none is named. tell: told after each batch how
+    many are done, of how many. Edits reach these passes: the report is of what the heads do under them.
 
-    Raises VizError for a part that is not there, and PromptError where there is nothing to read, or what is no text to
-    the model.
+    Raises VizError for a part or mask that is not there, and PromptError where there is nothing to read, or what is no
+    text to the model.
     """
-    *_, whole = growing_report(model, text, part=part, length=length, windows=windows, tell=tell)
+    *_, whole = growing_report(model, text, part=part, length=length, windows=windows, mask=mask, tell=tell)
     return whole
 
 
@@ -377,9 +390,14 @@ def growing_report(
     part: str | None = None,
     length: int | None = None,
     windows: int = WINDOWS,
+    mask: str | None = None,
     tell: Tell = untold,
+    begun: HeadReport | None = None,
 ) -> Iterator[HeadReport]:
-    """The report after each batch of windows, the last of all; windows come in a random order. See `head_report`."""
+    """The report after each batch of windows, the last of all; windows come in a random order. See `head_report`.
+
+    begun: a partial report for the same arguments, whose windows are not read again.
+    """
     of_type("The model", model, Model, "a Model, such as vm.load gives")
     of_type("tell", tell, Callable, "a function")
     part = model.config.self_part if part is None else part
@@ -387,19 +405,29 @@ def growing_report(
     most = model.config.context_length
     length = min(LONGEST, most) if length is None else whole_number("The length of a window", length, 1, most)
     pieces = cut(model, text, length, whole_number("The number of windows", windows, 1, MOST_WINDOWS))
-    yield from _read(model, pieces, part, tell)
+    mask = model.config.mask_of(part) if mask is None else mask
+    masks.named(of_type("The mask", mask, str, "a text", MaskError), 1)  # says why there is none
+    yield from _read(model, pieces, part, mask, tell, begun)
 
 
-def _read(model: Model, pieces: list[Window], part: str, tell: Tell) -> Iterator[HeadReport]:
+def _read(
+    model: Model, pieces: list[Window], part: str, mask: str, tell: Tell, begun: HeadReport | None
+) -> Iterator[HeadReport]:
     config = model.config
-    sets = CellSets(part, config.mask_of(part) == "causal")
+    sets = CellSets(part, mask == "causal")
     tables = Tables.empty(len(pieces), config.layers_of(part), config.n_heads, sets)
     longest = max(max(window.sizes) for window in pieces)
     at_once = max(1, BATCH_BYTES // (4 * config.n_heads * longest**2))
     done: list[Window] = []
-    has_sinks = False
-    tell(0, len(pieces))
+    has_sinks, passed = False, 0
+    if begun is not None:
+        done, has_sinks = [*begun.windows], begun.has_sinks
+        tables.take(begun._tables)
+    tell(len(done), len(pieces))
     for batch in shuffled_batches(pieces, at_once):
+        passed += len(batch)
+        if passed <= len(done):
+            continue
         cells, here = _cells(sets, batch, part, model), slice(len(done), len(done) + len(batch))
         seen: list[tuple[Tensor, Seen]] = []  # of the last mask: layers often have the same
 
@@ -411,16 +439,17 @@ def _read(model: Model, pieces: list[Window], part: str, tell: Tell) -> Iterator
         def told(_: str, done: int = len(done)) -> None:
             tell(done, len(pieces))
 
-        has_sinks |= _pass_through(model, batch, part, measure, told)
+        has_sinks |= _pass_through(model, batch, part, mask, measure, told)
         done += batch
         tell(len(done), len(pieces))
-        yield HeadReport(model, part, tuple(done), len(pieces), has_sinks, sets, tables.first(len(done)))
+        yield HeadReport(model, part, mask, tuple(done), len(pieces), has_sinks, sets, tables.first(len(done)))
 
 
 def _pass_through(
     model: Model,
     batch: list[Window],
     part: str,
+    mask: str,
     measure: Callable[[int, Tensor, Tensor], None],
     told: Callable[[str], None],
 ) -> bool:
@@ -431,6 +460,11 @@ def _pass_through(
     config = model.config
     layers = {config.attention_name(part, layer): layer for layer in range(config.layers_of(part))}
     given = {} if batch[0].source is None else {"source": torch.tensor([window.source.ids for window in batch])}
+    if mask != config.mask_of(part):
+        read, source = batch[0].sizes
+        queries, keys = source if part == "encoder" else read, source if part in ("encoder", "cross") else read
+        allowed = masks.between(mask, torch.arange(queries), torch.arange(keys))
+        given["mask"] = {part: allowed} if model.has_source else allowed
     wanted = [f"{name}.{what}" for name in layers for what in ("weights", "mask")]
     sinks = [f"{name}.sinks" for name in layers]
 

@@ -67,7 +67,7 @@ def cut(model: Model, text: Text, length: int, most: int) -> list[Window]:
 
 def repeats(model: Model, rows: int, half: int, seed: int = SEED) -> list[list[int]]:
     """Random tokens, each row repeated once: so many rows of 2·half ids, of tokens that stand for a piece of a text."""
-    tokens = np.setdiff1d(np.arange(model.config.vocab_size), list(model.signs))
+    tokens = np.setdiff1d(np.arange(model.config.vocab_size), [*model.signs, *filter(None, [model.mask_token])])
     segments = tokens[np.random.default_rng(seed).integers(0, len(tokens), (rows, half))]
     return np.concatenate((segments, segments), 1).tolist()
 

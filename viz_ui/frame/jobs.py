@@ -42,7 +42,15 @@ def job_words(job: Job, words: str) -> str:
     return f"{words}: waits for its turn, " + (f"{job.ahead} before it …" if job.ahead else "next in the queue …")
 
 
-def finished(work: Callable[[Job], Result], *, words: str, name: str, of: Hashable, can_stop: bool = True) -> Result:
+def finished(
+    work: Callable[[Job], Result],
+    *,
+    words: str,
+    name: str,
+    of: Hashable,
+    can_stop: bool = True,
+    watch: Callable[[], None] | None = None,
+) -> Result:
     """What `work` gives, which the page waits for: the run of the page shows how far it is until it has ended.
 
     A click meanwhile is answered at once, and the work goes on beside it: the run that follows finds it under way. It
@@ -50,7 +58,8 @@ def finished(work: Callable[[Job], Result], *, words: str, name: str, of: Hashab
 
     words: what is done, as Markdown. work: called with its job, see `Job`; it touches nothing of the page. name: of
     the widgets, one for each place; of: what is worked on, so that a stop of one thing stops no other. can_stop: with
-    a button; not within a fragment, where a click waits for the run that it is part of.
+    a button; not within a fragment, where a click waits for the run that it is part of. watch: called again and again
+    meanwhile, to draw what is done so far.
     Raises Stopped after a click on it, until the visitor lets the work go on.
     """
     stopped, place = f"{name}_stopped", st.empty()
@@ -64,6 +73,8 @@ def finished(work: Callable[[Job], Result], *, words: str, name: str, of: Hashab
             job = _under_way((name, of), work)
             while not job.wait(POLL_SECONDS):
                 bar.progress(job.progress.share, job_words(job, words))
+                if watch is not None:
+                    watch()
             place.empty()
             st.session_state.pop(UNDER_WAY, None)
             return job.result()

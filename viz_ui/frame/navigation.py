@@ -31,6 +31,7 @@ def choose_page():
                 _page("prediction", "Prediction", ":material/insights:"),
                 _page("switch_off", "Switch off", ":material/toggle_off:"),
                 _page("patching", "Patching", ":material/swap_horiz:"),
+                _page("over_a_text", "Over a text", ":material/menu_book:"),
                 _page("circuits", "Circuits", ":material/hub:"),
             ],
             "Understand": [

@@ -238,6 +238,18 @@ GLOSSARY = {
         "Olsson et al. 2022, “In-context Learning and Induction Heads”",
         "induction( heads?)?",
     ),
+    "95 % interval": Term(
+        "If windows were drawn again and again from such a text, about 95 of 100 intervals would hold the true mean. "
+        "Here the windows that were read are drawn again, 1,000 times.",
+        "Efron 1979, “Bootstrap Methods: Another Look at the Jackknife”",
+        "95 % intervals?",
+    ),
+    "text window": Term(
+        "A piece of a text, as long as the model reads at once, up to 512 tokens. The model knows nothing of the text "
+        "before it.",
+        "Radford et al. 2019, “Language Models are Unsupervised Multitask Learners”, §2",
+        "text windows?",
+    ),
     "attention sink": Term(
         "A token that many queries read though it tells them nothing, often the first one. Some models "
         "have a learned number instead of such a token: it takes part in softmax and carries no value.",

@@ -38,7 +38,7 @@ def expected_of(report, layer, head):
         asks = window.source if part == "encoder" else window.read
         keys = window.read if part in ("self", "decoder") else window.source
         given = {"target": window.read} if window.source else {}
-        trace = model.trace(window.source or window.read, **given).of(part)
+        trace = model.trace(window.source or window.read, {part: report.mask}, **given).of(part)
         pieces = [b"" if token in model.signs else piece for token, piece in zip(keys.ids, keys.pieces, strict=True)]
         facts = Facts.of(pieces) if model.tokenizer else None
         weights, allowed = trace.weights(layer, head), trace.mask(layer)
@@ -67,6 +67,18 @@ def test_patterns_of_ids_alone(layout):
     assert {"same word", "punctuation", "special token"}.isdisjoint(report.patterns)
     for layer, head in [(0, 0), (1, 3)]:
         agree(report, layer, head, expected_of(report, layer, head))
+
+
+@pytest.mark.parametrize("part", ["self", "encoder", "cross"])
+def test_patterns_under_another_mask(part):
+    is_pair = part != "self"
+    model = Model("two", small_model(layout="encoder-decoder", n_encoder_layers=2)) if is_pair else SMALL
+    mask = "causal" if is_pair else "bidirectional"
+    rows = repeats(model, 3, 6)
+    report = head_report(model, [(row[:7], row[:5]) for row in rows] if is_pair else rows, part=part, mask=mask)
+    agree(report, 1, 2, expected_of(report, 1, 2))
+    with pytest.raises(vm.MaskError, match="There is no mask"):
+        head_report(SMALL, rows, mask="sliding")
 
 
 def test_the_figures_of_tiny_gpt_on_random_repeats():
@@ -228,6 +240,9 @@ def test_a_stop_leaves_what_was_read(monkeypatch):
     assert not whole.is_partial
     assert "2 of 8 windows" in repr(kept[-1])
     assert kept[-1].windows == whole.windows[:2]
+    *_, continued = growing_report(READER, TALES, windows=8, begun=kept[-1])
+    assert continued.windows == whole.windows
+    assert continued.scores.equals(whole.scores)
     alone = head_report(READER, [window.read.ids for window in kept[-1].windows])
     np.testing.assert_allclose(kept[-1].mean("induction"), alone.mean("induction"), atol=1e-6)
 

@@ -240,3 +240,15 @@ def test_a_result_that_was_stopped_is_not_kept(screen):
     with pytest.raises(jobs.Stopped):
         jobs.kept_result(lambda tell: "all of it", words="Counting", name="count", of="it", at_once=False)
     assert "count_result" not in screen.session_state
+
+
+def test_what_is_done_so_far_can_be_watched_meanwhile(screen):
+    held, seen = Held(), []
+
+    def watch():
+        if held.begun.is_set():
+            seen.append(held.calls)
+            held.let_go.set()
+
+    assert jobs.finished(held, words="Counting", name="count", of="first", watch=watch) == "the result"
+    assert set(seen) == {1}

@@ -1,0 +1,146 @@
+"""The texts that the page reads: one that ships, random repeats, the prompt, or one of the reader's own."""
+
+import hashlib
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import streamlit as st
+
+import viz_model as vm
+from viz_model.heads.windows import Text, repeats
+from viz_model.training.held_out import held_out_text
+from viz_ui.frame.address import choose, held, linked
+from viz_ui.frame.forms import Text as TextForm
+from viz_ui.frame.text_in_address import LONGEST, LONGEST_CODE, from_address, to_address
+from viz_ui.frame.view import View
+from viz_ui.look.text import counted, plain
+
+HELD_OUT, REPEATS, PROMPT, OWN = "held-out text", "random repeats", "the prompt", "a text of yours"
+LONGEST_TYPED = 200_000  # characters that a box holds without becoming slow; a file may be longer
+MOST_HALF = 40  # tokens that are repeated, as in the figures of the bundled models
+
+
+@dataclass(frozen=True)
+class ChosenText:
+    """key: what tells it from others. words: what it is, in a sentence. read: gives the text, for so many windows."""
+
+    key: Hashable
+    words: str
+    read: Callable[[int], Text]
+
+
+def choose_text(view: View) -> ChosenText:
+    """Draw the choice. Raises VizError where the text that is chosen is not there yet."""
+    sources = (HELD_OUT, REPEATS, PROMPT, OWN) if view.model.tokenizer else (REPEATS, PROMPT, OWN)
+    _take_text_of_link()
+    source = linked(
+        st.segmented_control,
+        "Text",
+        sources,
+        default=sources[0],
+        required=True,
+        key="read",
+        help=f"- **{HELD_OUT}**: text that ships with this app; of the bundled models it was kept out of training\n"
+        f"- **{REPEATS}**: random tokens, and the same tokens again\n- **{PROMPT}**: what the sidebar holds\n"
+        f"- **{OWN}**: a text that you paste, or a file",
+    )
+    if source == OWN:
+        return _own_text(view)
+    if source == PROMPT:
+        return of_prompt(view)
+    if source == REPEATS:
+        half = min(MOST_HALF, view.model.config.context_length // 2)
+        words = f"of {half} random tokens and the same {half} tokens again"
+        return ChosenText(REPEATS, words, lambda rows: _repeats(view.model, rows, half))
+    return ChosenText(HELD_OUT, _held_out_words(view), lambda _: held_out_text(view.model, view.name)[0])
+
+
+def of_prompt(view: View) -> ChosenText:
+    """What the sidebar holds; of an encoder-decoder, with its target."""
+    trace = view.trace
+    text = [(trace.source, trace.read)] if trace.source else trace.read
+    return ChosenText((trace.source and trace.source.ids, trace.read.ids), "of the prompt", lambda _: text)
+
+
+def _held_out_words(view: View) -> str:
+    is_held_out = held_out_text(view.model, view.name)[1]
+    if view.model.has_source:
+        return "of dates that were kept out of training" if is_held_out else "of sentences of fairy tales"
+    return "of fairy tales" + (" that were kept out of training" if is_held_out else "")
+
+
+def _repeats(model: vm.Model, rows: int, half: int) -> Text:
+    made = repeats(model, rows, half)
+    return [(row[:half], row[:half]) for row in made] if model.has_source else made
+
+
+def _own_text(view: View) -> ChosenText:
+    """A box to paste a text into, and a place for a file; the later one counts."""
+    text, name = st.session_state.get("own_text") or "", st.session_state.get("own_text_of", "")
+    kind = "text" if view.model.tokenizer else "token ids"
+    pairs = " One pair a line: the source, a tab, the target." if view.model.has_source else ""
+    with st.popover(f"Text ({len(text):,} characters)", icon=":material/edit_note:", width=240):
+        st.text_area(
+            f"Your {kind}",
+            key="own_text_typed",
+            persist_state="session",
+            height=220,
+            width=520,
+            max_chars=LONGEST_TYPED,
+            placeholder="Paste a page or more, then press Ctrl+Enter.",
+            on_change=_take_typed,
+            help=f"A link holds texts of up to {LONGEST:,} characters.{pairs}",
+        )
+        st.file_uploader("Or a text file (UTF-8)", key="own_text_file", on_change=_take_file)
+    if problem := st.session_state.get("own_text_problem"):
+        raise vm.VizError(problem)
+    if not text.strip():
+        raise vm.VizError(f"There is no {kind} to read yet. Press “Text” and paste a page or more, or choose a file.")
+    in_link = "" if to_address(text) else " A link to this page does not hold it."
+    words = f"of {plain(name) or 'your text'} ({counted(len(text), 'character')}).{in_link}"
+    return ChosenText(
+        hashlib.sha256(text.encode(errors="replace")).hexdigest(), words.removesuffix("."), lambda _: text
+    )
+
+
+def _take_text_of_link() -> None:
+    """The text that came with the address, or that the browser's Back brought again."""
+    code = held("pasted", TextForm(LONGEST_CODE), "")
+    if code and code != st.session_state.get("own_text_taken"):
+        _keep(from_address(code), "")
+        st.session_state.own_text_typed = st.session_state.own_text
+    st.session_state.own_text_taken = code
+
+
+def _take_typed() -> None:
+    _keep(st.session_state.own_text_typed or "", "")
+    _put_into_link()
+
+
+def _take_file() -> None:
+    """The text of a file; what is none is said, and nothing is read."""
+    file = st.session_state.own_text_file
+    if file is None:
+        return
+    try:
+        text = file.getvalue().decode("utf-8-sig")
+        if "\0" in text:
+            raise UnicodeError
+    except UnicodeError:
+        _keep("", "")
+        st.session_state.own_text_problem = (
+            "This file is not a text in UTF-8. Save it as a text file, or paste the text."
+        )
+    else:
+        _keep(text, file.name)
+    _put_into_link()
+
+
+def _keep(text: str, name: str) -> None:
+    st.session_state.own_text, st.session_state.own_text_of = text, name
+    st.session_state.own_text_problem = ""
+
+
+def _put_into_link() -> None:
+    code = st.session_state.own_text_taken = to_address(st.session_state.own_text)
+    choose(pasted=code)

@@ -1,0 +1,161 @@
+"""The page Over a text: the numbers of `vm.head_report`, for the text, the pattern and the part that are chosen."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import viz_model as vm
+from pages.over_a_text import measured, texts
+from pages.over_a_text.measured import ReportSoFar
+from tests.support.app import address_of, drawn_matrices, opened
+from tests.support.page_parts import Noted, page_module
+from viz_model.heads import report as reports
+from viz_model.heads.report import growing_report
+from viz_model.heads.windows import repeats
+from viz_model.training.held_out import held_out_text
+from viz_ui.frame.text_in_address import to_address
+from viz_ui.look.text import number, percent
+
+QUICK = {"model": "tiny-gpt", "prompt": "Once upon a time", "read": "random repeats", "head": "1.0"}
+
+
+def said(test):
+    return "\n".join(element.value for element in (*test.markdown, *test.caption, *test.info, *test.subheader))
+
+
+def test_the_numbers_and_the_name_of_a_head():
+    test = opened("over_a_text", model="tiny-gpt", prompt="Once upon a time", head="0.1", pattern="k before")
+    model = vm.load("tiny-gpt")
+    found = vm.head_report(model, held_out_text(model, "tiny-gpt")[0], windows=16)
+    np.testing.assert_allclose(drawn_matrices(test)["pattern_means"][0], found.mean("k before"), atol=1e-4)
+    name, low, high = found.name(0, 1), *(ends[0, 1] for ends in found.interval("k before"))
+    assert f"Layer 0, head 1 is named **{name.words}**. That explains **{percent(name.share)}**" in said(test)
+    assert f"({percent(name.low)} to {percent(name.high)})" in said(test)
+    mean, uniform = found.mean("k before")[0, 1], found.uniform("k before")[0, 1]
+    assert f"Its mean of **2 before** is **{number(mean, 3)}** ({number(low, 3)} to {number(high, 3)})" in said(test)
+    assert f"Uniform attention would have {number(uniform, 3)}." in said(test)
+    assert "16 windows (4,096 tokens) of fairy tales that were kept out of training." in said(test)
+    assert address_of(test)["pattern"] == "k before"
+    table = test.dataframe[0].value
+    assert len(table) == len(found.scores)
+    np.testing.assert_array_equal(table["mean"], found.scores["mean"])
+
+
+def test_the_table_shows_what_is_chosen():
+    test = opened("over_a_text", **QUICK, table_patterns=["induction", "entropy"], table_layers=["1", "2"])
+    table = test.dataframe[0].value
+    assert set(table.pattern) == {"induction", "entropy"}
+    assert set(table.layer) == {1, 2}
+    assert len(table) == 2 * 2 * 8
+    model = vm.load("tiny-gpt")
+    found = vm.head_report(model, repeats(model, 16, 40), windows=16)
+    assert str(found.name(1, 0)) in set(table.name)
+
+
+@pytest.mark.parametrize("read", ["held-out text", "random repeats", "the prompt"])
+@pytest.mark.parametrize(
+    ("model", "prompt", "more"),
+    [
+        ("tiny-llama", "a", {}),
+        ("tiny-bert", "The king", {"pattern": "next token"}),
+        ("induction", "abab", {"pattern": "entropy"}),
+        *(("tiny-seq2seq", "5/3/24 (US)", {"part": part}) for part in ("encoder", "decoder", "cross")),
+    ],
+)
+def test_every_kind_of_model_and_text(model, prompt, more, read):
+    if read == "held-out text" and model != "tiny-seq2seq":
+        read = "the prompt"
+    test = opened("over_a_text", model=model, prompt=prompt, read=read, **more)
+    assert "of its attention" in said(test)
+    assert ("first token" in said(test)) or "pattern" in more or more.get("part") != "cross"
+
+
+def test_a_second_look_reads_nothing(monkeypatch):
+    test = opened("over_a_text", **QUICK)
+    monkeypatch.setattr(measured, "growing_report", None)
+    test.selectbox(key="pattern").set_value("entropy").run()
+    assert not test.exception, test.exception
+    assert "bits**" in said(test)
+
+
+def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
+    test = opened("over_a_text", **QUICK)
+    monkeypatch.setattr(reports, "BATCH_BYTES", 4 * 8 * 80**2)
+    [key] = test.session_state.readings.keys
+    model = vm.load("tiny-gpt")
+    some = next(growing_report(model, repeats(model, 16, 40), windows=16))
+    whole = test.session_state.readings.get(key, ReportSoFar).report
+    test.session_state.readings.get(key, ReportSoFar).report = some
+    test.session_state.over_a_text_stopped = key
+    test.run()
+    assert "the first 1 of 16 windows, which are a partial result (80 tokens)" in said(test)
+    assert "A 95 % interval needs at least 8 windows." in said(test)
+    test.button(key="over_a_text_again").click().run()
+    assert not test.exception, test.exception
+    assert "over 16 windows (1,280 tokens)" in said(test)
+    again = test.session_state.readings.get(key, ReportSoFar).report
+    np.testing.assert_allclose(again.mean("induction"), whole.mean("induction"), atol=1e-5)
+    test.session_state.readings.get(key, ReportSoFar).report = None
+    test.session_state.over_a_text_stopped = key
+    assert "Not finished" in said(test.run())
+
+
+def test_what_is_known_so_far_is_said_meanwhile():
+    said_so_far, page = [], page_module("over_a_text")
+    model = vm.load("tiny-gpt")
+    for so_far in growing_report(model, repeats(model, 9, 40), windows=9):
+        said_so_far.append(page.strongest_words(so_far, "induction"))
+    mean = number(so_far.mean("induction")[1, 0], 3)
+    assert said_so_far[-1].startswith(
+        f"After 9 of 9 windows, the largest means of **induction** are those of layer 1, head 0 ({mean}), layer "
+    )
+
+
+def test_a_text_of_ones_own_comes_with_a_link():
+    text = "The fox met a goose. " * 20
+    test = opened("over_a_text", model="tiny-gpt", prompt="a", read="a text of yours", pasted=to_address(text))
+    assert f"of your text ({len(text)} characters)." in said(test)
+    assert address_of(test)["pasted"] == to_address(text)
+    without = opened("over_a_text", model="tiny-gpt", prompt="a", read="a text of yours")
+    assert "There is no text to read yet" in said(without)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("Über den Bäumen\n".encode(), ""), (b"\xef\xbb\xbfabc", ""), (b"\x89PNG\xff\xfe", "UTF-8"), (b"a\0b", "UTF-8")],
+)
+def test_a_file_is_read_as_text_or_refused(monkeypatch, content, problem):
+    noted = Noted()
+    noted.session_state.own_text_file = SimpleNamespace(getvalue=lambda: content, name="a.txt")
+    monkeypatch.setattr(texts, "st", noted)
+    monkeypatch.setattr(texts, "choose", lambda **_: None)
+    texts._take_file()
+    state = noted.session_state
+    assert problem in state.own_text_problem
+    assert bool(problem) == bool(state.own_text_problem)
+    assert state.own_text == ("" if problem else content.decode("utf-8-sig"))
+
+
+def test_means_that_no_query_has_are_masked(monkeypatch):
+    """Of a text of one token nothing is known but itself."""
+    test = opened("over_a_text", model="tiny-gpt", prompt="a", read="the prompt")
+    values, allowed = drawn_matrices(test)["pattern_means"]
+    assert values.shape == (4, 8)
+    assert allowed.all()
+    assert {"itself", "first token", "evenly spread"} <= set(test.dataframe[0].value.pattern)
+    assert "previous token" not in set(test.dataframe[0].value.pattern)
+
+
+def test_a_text_that_the_model_cannot_read_is_said():
+    test = opened("over_a_text", model="tiny-gpt", prompt="a", read="a text of yours")
+    test.session_state.own_text, test.session_state.own_text_of = "\ud800", ""
+    assert "half of a surrogate pair" in said(test.run())
+
+
+def test_keys_of_reports():
+    view = SimpleNamespace(name="m", part="self", trace=SimpleNamespace(mask_name="causal"))
+    one = texts.ChosenText("a", "", lambda _: "")
+    keys = {measured.reading_key(view, text, windows) for text in (one, replace(one, key="b")) for windows in (16, 64)}
+    assert len(keys) == 4
