@@ -45,7 +45,8 @@ def measured(view: View) -> dict[str, np.ndarray]:
 
 def _passed(view: View) -> tuple:
     """What `view.traced` needs to find this trace. A trace itself has no hash that tells it from a later one."""
-    return view.name, view.prompt, view.trace.mask_name, view.part, view.target
+    edits = tuple(edit.written for edit in view.edits)
+    return view.name, view.prompt, view.trace.mask_name, view.part, view.target, edits
 
 
 @st.cache_resource(scope="session", max_entries=12, show_spinner=False)

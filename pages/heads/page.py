@@ -19,6 +19,7 @@ from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number
 from viz_ui.look.thumbnails import pooling_words
+from viz_ui.parts.edit_form import draw_cell_edits
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
@@ -72,6 +73,7 @@ def draw() -> None:
     view = current_view()
     st.subheader(f"Query {view.query} and key {view.key}, step by step")
     draw_arithmetic(view)
+    draw_cell_edits(view)
 
 
 @st.fragment

@@ -202,7 +202,7 @@ def _pass(view: View, side: Side, ids: tuple[int, ...] | None) -> tuple[Hashable
         with vm.edit(edits):
             return view.model.trace(prompt, target=target).of(view.part).renamed(side.choice.words)
 
-    return (view.name, read, source, view.part, side.choice), work
+    return (view.name, read, source, view.part, side.choice, view.edits), work
 
 
 def _as_edit(choice: MaskChoice) -> Callable[[Tensor], Tensor]:

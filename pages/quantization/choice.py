@@ -125,7 +125,9 @@ def quantized_trace(view: View, quantized: Quantized) -> tuple[vm.Trace, dict[st
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def _traced(_trace, _quantized, model: str, read: tuple, source: tuple | None, masks: tuple, choice: Choice):
+def _traced(
+    _trace, _quantized, model: str, read: tuple, source: tuple | None, masks: tuple, edits: tuple, choice: Choice
+):
     return trace_quantized(_quantized, _trace)
 
 

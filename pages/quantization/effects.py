@@ -85,7 +85,17 @@ def _pictures_of(view: View, trace: vm.Trace, quantized: Quantized):
 
 # Keyed on plain values, like the traces themselves.
 @st.cache_resource(scope="session", max_entries=2, show_spinner="Comparing every head …")
-def _pictures(_before, _after, model: str, read: tuple, source: tuple | None, masks: tuple, part: str, choice: Choice):
+def _pictures(
+    _before,
+    _after,
+    model: str,
+    read: tuple,
+    source: tuple | None,
+    masks: tuple,
+    edits: tuple,
+    part: str,
+    choice: Choice,
+):
     """The largest change of each head (L,H), and thumbnails of all heads, head by head to bound memory."""
     changes = weight_changes(_before, _after).numpy()
     ends = float(changes.max()) or 1.0

@@ -95,7 +95,7 @@ def opened_tensor(view: View, node: Node) -> Opened:
     """The node with its values, kept for this visitor."""
     masks = [view.trace.of(part).mask(0).numpy() for part in view.trace.config.parts]
     masked = hashlib.sha256(b"".join(np.packbits(mask).tobytes() for mask in masks)).hexdigest()
-    values = _node_values(view, node, view.name, view.prompt, view.trace.read.ids, masked, node.name)
+    values = _node_values(view, node, view.name, view.prompt, view.trace.read.ids, masked, view.pass_key[-1], node.name)
     head = None
     if values.heads > 1 or len(node.shape) == 4:
         head = view.head if node.axes[1] == "H" else view.trace.config.kv_head(view.head)
@@ -104,7 +104,7 @@ def opened_tensor(view: View, node: Node) -> Opened:
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner="One more pass for this tensor …")
 def _node_values(
-    _view: View, _node: Node, model: str, prompt: str, read: tuple[int, ...], masks: str, name: str
+    _view: View, _node: Node, model: str, prompt: str, read: tuple[int, ...], masks: str, edits: tuple, name: str
 ) -> NodeValues:
     return NodeValues(_view.model, _view.trace, _node)
 

@@ -20,6 +20,7 @@ from viz_ui.frame.view import View, current_view
 from viz_ui.look.colours import Law
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number, plain, sentence, shown
+from viz_ui.parts.edit_form import draw_edit_forms, draw_head_edits
 from viz_ui.parts.head_matrix import draw_head_matrix
 from viz_ui.parts.next_tokens import draw_next_tokens
 from viz_ui.parts.open_matrix import Named, named, pass_words
@@ -74,6 +75,7 @@ def draw() -> None:
         main_picture("refused").info(plain(sentence(str(error))), icon=":material/edit:")
         return
     draw_effects(found, effect, replaced)
+    draw_edit_forms(current_view())
     draw_sources()
 
 
@@ -214,6 +216,8 @@ def draw_answer(view: View, found: dict[str, Ablation], effect: Effect, off: Off
         f"Without {off.words}{part_words(view, off.unit)}, {change}. {by}.",
         help=explained("KL divergence", "bit", "logit", "nat"),
     )
+    if off.unit == HEAD:
+        draw_head_edits(view)
     draw_control(table, effect, off)
 
 

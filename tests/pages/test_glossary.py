@@ -34,6 +34,8 @@ STATES = [
     ("circuits", {"model": "tiny-gpt", "prompt": TEXT}),
     ("circuits", {"model": "tiny-llama", "prompt": TEXT, "composition": "values"}),
     ("circuits", {"model": "tiny-seq2seq", "prompt": DATE, "part": "cross", "composition": "queries"}),
+    ("generate", {"model": "tiny-gpt", "prompt": TEXT, "edits": ["off:1.0", "weight:1.0:3.1:0", "add:1:all:2:a:b"]}),
+    ("masks", {"model": "tiny-gpt", "prompt": TEXT, "edits": "weight:1.0:3.1:0"}),
     ("layouts", {"model": "tiny-llama", "prompt": TEXT}),
     ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Norms through depth"}),
     ("layouts", {"model": "tiny-gpt", "prompt": TEXT, "layouts": "Cross-attention"}),

@@ -20,8 +20,10 @@ CHOICES = {
     "another attention": (SEQ2SEQ, {"part": "encoder"}),
     "the other attention of a token": (DECODER, {"part": "cross"}),
     "a query far off": (LONG, {"query": 16}),
+    "another edit": (GPT | {"edits": "!scale:0.3:0.9"}, {"edits": "scale:0.3:0.9"}),
 }
-QUICK = ("another mask", "another prompt", "another target")  # the names that a kept picture most easily lacks
+# The names that a kept picture most easily lacks.
+QUICK = ("another mask", "another prompt", "another target", "another edit")
 QUICK_ON = {  # kept under these too
     "prediction": "a query far off",
     "switch_off": "the other attention of a token",
@@ -66,6 +68,9 @@ def test_after_a_choice_a_page_shows_what_a_link_to_it_shows(page, choice):
     before, change = CHOICES[choice]
     test = opened(page, **(PAGES[page] | before))
     for name, value in change.items():
+        if name == "edits":
+            test.button(key="edit_0_on").click().run()
+            continue
         [widget] = [one for kind in WIDGETS for one in test.get(kind) if one.key == name]
         widget.set_value(value).run()
     assert not test.exception, test.exception

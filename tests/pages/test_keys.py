@@ -41,6 +41,7 @@ OTHERS = {
     "target": {"target": (3, 7, 4)},
     "part": {"part": "cross"},
     "mask": {"mask": "bidirectional"},
+    "edits": {"edits": [vm.SwitchOff(0, 1, part="decoder")]},
 }
 WAYS = {
     "report of a text": lambda view: measured.reading_key(view, texts.of_prompt(view), 16),
@@ -52,7 +53,7 @@ WAYS = {
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("way", WAYS)
-def test_another_model_text_part_or_mask_is_another_key(way, other):
+def test_another_model_text_part_mask_or_edit_is_another_key(way, other):
     assert WAYS[way](view()) == WAYS[way](view())
     assert WAYS[way](view()) != WAYS[way](view(**OTHERS[other]))
 
@@ -122,11 +123,15 @@ def test_a_pass_is_kept_under_its_model_prompt_mask_part_and_target(monkeypatch)
     asked = [("m", SOURCE, "causal", "decoder", TARGET), ("other", SOURCE, "causal", "decoder", TARGET),
              ("m", SOURCE[1:], "causal", "decoder", TARGET), ("m", SOURCE, "bidirectional", "decoder", TARGET),
              ("m", SOURCE, "causal", "encoder", TARGET), ("m", SOURCE, "causal", "decoder", TARGET[1:])]  # fmt: skip
+    edits = [(), (vm.SwitchOff(0, 1, part="decoder"),), (vm.SwitchOff(0, 1, "mean", part="decoder"),)]
+    monkeypatch.setattr(view_module, "edited_model", lambda *_: pair())
     keys = keyed(
-        monkeypatch, view_module, "kept_pass", lambda: [view_module.traced(*one) for one in asked],
+        monkeypatch, view_module, "kept_pass",
+        lambda: [view_module.traced(*one) for one in asked]
+        + [view_module.traced(*asked[0], edits=some) for some in edits[1:]],
         place=lambda given: given[1],
     )  # fmt: skip
-    assert len(set(keys)) == len(asked)
+    assert len(set(keys)) == len(asked) + len(edits) - 1
     own = [("m", SOURCE, "causal", "decoder", TARGET), ("m", SOURCE, "bidirectional", "cross", TARGET)]
     masks = keyed(monkeypatch, view_module, "kept_pass", lambda: [view_module.traced(*one) for one in own],
                   place=lambda given: given[1][3])  # fmt: skip
@@ -136,7 +141,14 @@ def test_a_pass_is_kept_under_its_model_prompt_mask_part_and_target(monkeypatch)
 def test_an_opened_tensor_is_of_its_pass_and_its_node(monkeypatch):
     node = SimpleNamespace(name="one", local="one", shape=(1, 2), axes=("T", "C"))
     here = view()
-    others = [{}, {"name": "other"}, {"prompt": SOURCE[::-1]}, {"target": (3, 7, 4)}, {"mask": "bidirectional"}]
+    others = [
+        {},
+        {"name": "other"},
+        {"prompt": SOURCE[::-1]},
+        {"target": (3, 7, 4)},
+        {"mask": "bidirectional"},
+        OTHERS["edits"],
+    ]
     keys = []
 
     def note(_, __, *key):
@@ -160,6 +172,7 @@ def test_tensors_of_a_pass_are_of_its_texts_part_and_layer(monkeypatch):
         {"target": (3, 7, 4)},
         {"part": "cross"},
         {"layer": 0},
+        OTHERS["edits"],
     ):
         page.rows_of(view(**changes))
     assert len(set(keys)) == len(keys)

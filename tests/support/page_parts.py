@@ -80,9 +80,11 @@ class Noted:
         return "\n".join(said).replace("**", "").replace("\\", "")
 
 
-def view_of(model: vm.Model, prompt="5 9 11 9", *, name="", mask=None, part=None, target=None, **places) -> View:
+def view_of(
+    model: vm.Model, prompt="5 9 11 9", *, name="", mask=None, part=None, target=None, edits=(), **places
+) -> View:
     """A view of a pass, as `current_view` gives it; places: layer, head, query and key, 0 where none is given."""
-    part = part or model.config.self_part
+    model, part = model.edited(edits), part or model.config.self_part
     trace = model.trace(prompt, None if mask is None else {part: mask}, target).of(part)
     chosen = {"layer": 0, "head": 0, "query": 0, "key": 0} | places
     return View(model, name or model.name, prompt, target, trace, **chosen)

@@ -511,4 +511,4 @@ def _quoted(words: str) -> str:
 
 
 def _shown(number: float) -> str:
-    return f"{number:.6g}"
+    return f"{number:.10g}"

@@ -252,6 +252,11 @@ def begins_without(*names: str) -> bool:
     return not now.is_whole and not any(name in (now.arrived or {}) for name in names)
 
 
+def arrived_texts(name: str) -> list[str] | None:
+    """All texts of a parameter in the address that the reader came with; None where it is not there, or was taken."""
+    return visit().arrived.get(name) if _waits(name) else None
+
+
 def written() -> dict[str, str | list[str]]:
     """The address of what is chosen now."""
     now = visit()

@@ -6,9 +6,10 @@ from pathlib import Path
 import streamlit as st
 
 from viz_ui.frame.address import begin_page, begin_run, draw_echo, end_run
+from viz_ui.frame.edits import draw_banner
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, end_unwatched
-from viz_ui.frame.navigation import MODELS, choose_page
+from viz_ui.frame.navigation import MODELS, UNEDITED, choose_page
 from viz_ui.frame.sidebar import draw_sidebar
 from viz_ui.frame.upkeep import note_session
 
@@ -25,8 +26,9 @@ def run() -> None:
     note_session()
     page = choose_page()
     begin_run(page.title)
-    view = draw_sidebar()
+    view, applied = draw_sidebar(UNEDITED.get(page.title, ""))
     draw_echo()
+    draw_banner(applied)
     begin_page()
     is_whole = False
     if view is None and page.title != MODELS:  # the page Models is where another one can be chosen

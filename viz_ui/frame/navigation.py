@@ -10,6 +10,20 @@ from viz_ui.components.shared.serving import below_base_path
 MODELS = "Models"  # the page that works where no model can be looked at
 FIRST = "heads"
 
+# Pages that show the model as it is while the list of edits holds some, and why; all others show the edited pass.
+UNEDITED = {
+    "Masks": "This page shows the model without the edits, because it compares masks in the model as it is.",
+    "Patching": "This page shows the model without the edits, because it compares two passes of the model as it is.",
+    "Circuits": "This page shows the model without the edits, because they change passes and not the weights.",
+    "Positions": "This page shows the model without the edits, because it runs texts and variants of its own.",
+    "Layouts": "This page shows the model without the edits, because it runs texts and models of its own.",
+    "Training": "This page shows the model without the edits, because losses here are those of the trained model.",
+    "FlashAttention": "This page shows the model without the edits, because it compares two ways to compute the same.",
+    "Quantization": "This page shows the model without the edits, because it compares the model with its rounded copy.",
+    "Misconceptions": "This page shows the model without the edits, because its experiments are of the model as it is.",
+    MODELS: "This page shows no pass of your prompt.",
+}
+
 
 def _page(name: str, title: str, icon: str, default: bool = False):
     """The page in the folder pages/`name`; the path is read from beside main.py."""

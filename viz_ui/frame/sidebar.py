@@ -4,15 +4,18 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.model import MOST_WRITTEN
+from viz_model.model.edits import Edit
 from viz_model.transformer.masks import NAMES as MASKS
 from viz_model.transformer.masks import window_in
 from viz_ui.frame.address import arriving, choose, half_of_pair, linked
+from viz_ui.frame.edits import MOST as MOST_LISTED
+from viz_ui.frame.edits import Applied, ListedEdits, fitting, is_compared, take_entries
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.examples import EXAMPLES
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.loaded_models import draw_fetch, load_model, model_names
 from viz_ui.frame.passes import Prompt
-from viz_ui.frame.view import View, fit_head_and_cell, hold_head_and_cell, traced
+from viz_ui.frame.view import View, edited_model, fit_head_and_cell, hold_head_and_cell, traced
 from viz_ui.frame.visitors import may, told
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, labels, plain, sentence
@@ -34,8 +37,10 @@ ATTENTION = {
 }
 
 
-def draw_sidebar() -> View | None:
-    """Draw the sidebar and give the view, or None when there is nothing to look at; then it said why."""
+def draw_sidebar(why_unedited: str = "") -> tuple[View | None, Applied]:
+    """Draw the sidebar; gives the view, None when there is nothing to look at (then it said why), and what became of
+    the list of edits. why_unedited: why the page shows the pass without them; "" where it does not."""
+    listed, applied = take_entries(), Applied()
     try:
         model = _choose_model()
         typed = _choose_prompt(model)
@@ -46,13 +51,39 @@ def draw_sidebar() -> View | None:
         _say_length(model, prompt, typed)
         with st.sidebar.container():  # always there, so that what is below stays while the model reads
             trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
+            if any(entry.is_on for entry in listed):
+                model, trace, applied = _edited(model, trace, (prompt, target), mask, listed, why_unedited)
         _say_target(model, trace, target)
         _say_segments(model, trace)
     except (Stopped, vm.VizError) as error:
         st.session_state["problem"] = told(str(error))
         hold_head_and_cell()
-        return None
-    return View(model, st.session_state.model, prompt, target, trace, **_choose_head_and_tokens(model, trace))
+        return None, applied
+    view = View(model, st.session_state.model, prompt, target, trace, **_choose_head_and_tokens(model, trace))
+    return view, applied
+
+
+def _edited(
+    model: vm.Model, trace: vm.Trace, texts: tuple[Prompt, str | None], mask: str, listed: ListedEdits, why: str
+) -> tuple[vm.Model, vm.Trace, Applied]:
+    """The model and its pass under the edits that fit this pass, the unedited one; or these two, where none does."""
+    name, (prompt, target) = st.session_state.model, texts
+
+    def fits(edit: Edit) -> None:
+        edited_model(name, (edit,), kind="edit", most=2 * MOST_LISTED)
+        edit.refuse_pass(trace)
+
+    edits, problems = fitting(listed, fits)
+    if not edits or why or is_compared():
+        left = "" if not edits else why or "You see the pass without the edits, to compare."
+        return model, trace, Applied((), problems, left)
+    try:
+        edited = traced(name, prompt, mask, trace.part, target, edits=edits, kind="edited", can_stop=True)
+    except Stopped:
+        raise
+    except vm.VizError as error:
+        return model, trace, Applied((), problems, told(str(error)))
+    return edited_model(name, edits), edited, Applied(edits, problems, part=trace.part)
 
 
 def _choose_model() -> vm.Model:

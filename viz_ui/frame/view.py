@@ -9,6 +9,7 @@ import streamlit as st
 
 import viz_model as vm
 from viz_model.heads.measures import telling_cell
+from viz_model.model.edits import Edit
 from viz_ui.frame.address import choose_pair, chosen_value, held, hold, is_picked
 from viz_ui.frame.forms import PairOfNumbers
 from viz_ui.frame.loaded_models import load_model
@@ -65,8 +66,13 @@ class View:
     @property
     def pass_key(self) -> tuple:
         """What tells this pass from others, for what is kept of it: strings and numbers only."""
-        trace = self.trace
-        return self.name, trace.read.ids, trace.source and trace.source.ids, tuple(trace.mask_names.items())
+        trace, edits = self.trace, tuple(edit.written for edit in self.edits)
+        return self.name, trace.read.ids, trace.source and trace.source.ids, tuple(trace.mask_names.items()), edits
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What is changed in the pass, see `vm.Model.edited`."""
+        return self.model.edits
 
     @property
     def own_mask(self) -> str:
@@ -75,12 +81,13 @@ class View:
 
     def under(self, mask: str) -> vm.Trace:
         """The trace of the same texts with another mask in this part."""
-        return traced(self.name, self.prompt, mask, self.part, self.target)
+        return traced(self.name, self.prompt, mask, self.part, self.target, edits=self.edits)
 
     def file_name(self, what: str) -> str:
         """A name for a saved file, without its ending."""
         part = "" if self.part == "self" else f"_{self.part}"
-        return f"{self.model.name}{part}_layer{self.layer}_head{self.head}_{what}".replace(" ", "-")
+        edited = "_edited" if self.edits else ""
+        return f"{self.model.name}{part}_layer{self.layer}_head{self.head}_{what}{edited}".replace(" ", "-")
 
 
 def traced(
@@ -90,6 +97,7 @@ def traced(
     part: str | None = None,
     target: str | None = None,
     *,
+    edits: tuple[Edit, ...] = (),
     kind: str = "trace",
     most: int = 2,
     can_stop: bool = False,
@@ -97,17 +105,28 @@ def traced(
     """The trace of a prompt, kept for this visitor; with it a head change runs no model.
 
     part: which one the mask is for, and the trace is seen through; None is self-attention (`ModelFacts.self_part`).
+    edits: what is changed in it, see `edited_model`.
     kind, most, can_stop: see `passes.kept_pass`; a page with more texts of its own keeps them as another kind.
     """
-    model = load_model(name)
+    model = edited_model(name, edits)
     part = part or model.config.self_part
     masks = None if mask == model.config.mask_of(part) else {part: mask}
 
     def work() -> vm.Trace:
         return model.trace(prompt, masks, target)
 
-    of = (name, prompt, mask, part if masks else None, target)
+    of = (name, prompt, mask, part if masks else None, target, edits)
     return kept_pass(kind, of, model, prompt, work, most=most, can_stop=can_stop).of(part)
+
+
+def edited_model(name: str, edits: tuple[Edit, ...], *, kind: str = "edited model", most: int = 2) -> vm.Model:
+    """The model in whose passes these edits are made, kept for this visitor. Raises VizError where one does not fit."""
+    model = load_model(name)
+    if not edits:
+        return model
+    texts = [edit.text for edit in edits if hasattr(edit, "text")]  # of passes that it takes to make these
+    longest = max(texts, key=len, default=[0])
+    return kept_pass(kind, (name, edits), model, longest, lambda: model.edited(edits), most=most)
 
 
 def current_view() -> View:

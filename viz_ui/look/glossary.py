@@ -146,6 +146,17 @@ GLOSSARY = {
         "Meng et al. 2022, “Locating and Editing Factual Associations in GPT”, §2.1",
         r"(clean|corrupted) (run|prompt|answer)s?",
     ),
+    "edited pass": Term(
+        "A pass in which something was changed by hand, such as a head that is switched off. What differs from the "
+        "pass without edits is an effect of the change.",
+        "Vig et al. 2020, “Investigating Gender Bias in Language Models Using Causal Mediation Analysis”, §3",
+        r"edited pass(es)?",
+    ),
+    "steering vector": Term(
+        "A vector that is added to the residual stream, such as the difference between the streams of two prompts. It "
+        "moves what the model says towards the one prompt and away from the other.",
+        "Turner et al. 2023, “Steering Language Models With Activation Engineering”, §3",
+    ),
     "residual stream": Term(
         "The vector of C numbers that each token carries through the model. Attention and feed-forward read it and add "
         "to it.",

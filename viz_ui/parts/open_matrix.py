@@ -29,10 +29,16 @@ class Named(NamedTuple):
 
 
 def pass_words(trace: vm.Trace, mask: str = "") -> str:
-    """The mask and the texts of a pass, for files that are saved. mask: in place of the name of the pass's own one."""
+    """The mask, the texts and the edits of a pass, for files that are saved. mask: in place of the name of the pass's
+    own one."""
     texts = [("Text", trace.read)] if trace.source is None else [("Source", trace.source), ("Target", trace.read)]
     read = ". ".join(f"{name}: {_text(tokens.pieces)}" for name, tokens in texts)
-    return f"Mask: {mask or trace.mask_name}. {read}"
+    return f"Mask: {mask or trace.mask_name}{_edited_words(trace)}. {read}"
+
+
+def _edited_words(trace: vm.Trace) -> str:
+    """ ", edited: …" of an edited pass."""
+    return f", edited ({' '.join(edit.words for edit in trace.edits)})" if trace.edits else ""
 
 
 def _text(pieces: Sequence[bytes]) -> str:
@@ -46,6 +52,7 @@ def named(view: View, words: str, file_words: str, *places: str, of: str = "") -
     "tiny-gpt_layer2_resid_pre".
     """
     parts = [view.model.name, *(re.sub(r" (?=\d+$)", "", place) for place in places), file_words]
+    parts += ["edited"] if view.edits else []
     return Named(f"{', '.join([view.model.name, *places])}: {words}", re.sub(r"[^\w.-]", "-", "_".join(parts)), of)
 
 
@@ -108,9 +115,9 @@ def head_arrays(view: View) -> dict:
     group = trace.config.kv_head(head)
     return {
         "description": f"{view.model.name}, {view.where} (key/value head {group}), mask "
-        f"{trace.mask_name}: q (T,D), k (S,D), v (S,D), raw = q k^T, scores = raw * scale, mask (True: may "
-        "attend), weights = softmax(scores where mask), mixed = weights v; tokens are shown as on the page; "
-        "tokens and ids of the queries, key_tokens and key_ids of the keys.",
+        f"{trace.mask_name}{_edited_words(trace)}: q (T,D), k (S,D), v (S,D), raw = q k^T, scores = raw * scale, "
+        "mask (True: may attend), weights = softmax(scores where mask), mixed = weights v; tokens are shown as on the "
+        "page; tokens and ids of the queries, key_tokens and key_ids of the keys.",
         "tokens": view.labels,
         "ids": list(trace.ids),
         "key_tokens": view.key_labels,

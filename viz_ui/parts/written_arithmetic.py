@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+import viz_model as vm
 from viz_model.heads.cell_arithmetic import CellArithmetic, cell_arithmetic
 from viz_ui.frame.view import View
 from viz_ui.look.formulas import coloured
+from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain
 
 
@@ -25,11 +27,22 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
             ]
         )
     )
+    own = f"The model's own weight is {number(cell.drawn_weight, 6)}"
+    if any(isinstance(edit, vm.SetWeight) and edit.is_of(view.part, view.layer, view.head) and edit.query == i
+           for edit in view.edits):  # fmt: skip
+        st.markdown(
+            f":orange-badge[edited pass] An edit changes the weights of this row after the softmax: here the weight is "
+            f"**{number(cell.drawn_weight, 6)}** instead of {number(cell.weight, 6)}.",
+            help=explained("edited pass"),
+        )
+        checked = f"{own}, after the edit."
+    else:
+        difference = number(abs(cell.weight - cell.drawn_weight), 2)
+        checked = f"{own}, and the recomputed weight differs from it by {difference}."
     st.caption(
-        f"These steps are recomputed in 64 bits from Q, K{'' if cell.bias is None else ', the bias'} and the mask. The "
-        f"model's own weight is {number(cell.drawn_weight, 6)}, and the recomputed weight differs from it by "
-        f"{number(abs(cell.weight - cell.drawn_weight), 2)}. m is the largest score of the row. m is subtracted so "
-        "that exp cannot overflow; the division by the row's sum cancels m again."
+        f"These steps are recomputed in 64 bits from Q, K{'' if cell.bias is None else ', the bias'} and the mask. "
+        f"{checked} m is the largest score of the row. m is subtracted so that exp cannot overflow; the division by "
+        "the row's sum cancels m again."
     )
     with st.expander(f"The {len(cell.products)} products of q · k", expanded=products_open):
         draw_products(cell)

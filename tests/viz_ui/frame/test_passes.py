@@ -188,7 +188,9 @@ def chosen(test) -> dict[str, str]:
 def test_after_a_stop_the_address_keeps_the_head_and_the_cell_and_the_pass_can_go_on(monkeypatch):
     monkeypatch.setattr(passes, "A_SECOND_OF_OPERATIONS", 0)
     test = opened("heads", model="tiny-gpt", prompt=PROMPT, **CHOSEN)
-    test.session_state["trace_pass_stopped"] = (("tiny-gpt", OTHER, "causal", None, None),)  # as the button notes it
+    test.session_state["trace_pass_stopped"] = (
+        ("tiny-gpt", OTHER, "causal", None, None, ()),
+    )  # as the button notes it
     test.sidebar.text_area(key="prompt").set_value(OTHER).run()
     assert not test.exception
     assert "This was stopped: tiny-gpt reads the prompt." in test.info[0].value.replace("\\", "")

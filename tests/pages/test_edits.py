@@ -1,0 +1,229 @@
+"""The list of edits: what it holds, what every page then shows and says, and links with edits that cannot be made."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import viz_model as vm
+from tests.support.app import ROOT, address_of, drawn_matrices, opened, switch_page
+from viz_ui.frame.edits import MOST, ListedEdit, ListOfEdits
+from viz_ui.frame.navigation import UNEDITED
+from viz_ui.parts.edit_form import CELL_EDITS, HEAD_EDITS
+
+PROMPT = "The red fox met a grey goose by the old mill. The red fox met a grey goose by the"
+PLACE = {"model": "tiny-gpt", "prompt": PROMPT, "head": "1.0", "cell": "20.9"}
+OFF, CELL, SCALE = vm.SwitchOff(0, 0), vm.SetWeight(1, 0, 20, 9), vm.ScaleHead(2, 6, 0.5)
+PAGES = sorted(path.parent.name for path in (ROOT / "pages").glob("*/page.py"))
+TITLES = {"flash_attention": "FlashAttention"}
+
+
+def said(test) -> str:
+    """All that the page says, without the signs of Markdown."""
+    elements = (*test.main.markdown, *test.main.caption, *test.main.info, *test.main.warning)
+    return "\n".join(element.value for element in elements).replace("\\", "")
+
+
+def banner(test) -> str:
+    """What the banner says of the pass; "" where there is none."""
+    found = [element.value.replace("\\", "") for element in test.main.markdown if "edited pass]" in element.value]
+    return next((words for words in found if words.startswith((":orange-badge[edited", ":blue-badge[unedited"))), "")
+
+
+def weights(test) -> np.ndarray:
+    return drawn_matrices(test)["weights"][0]
+
+
+def expected(*edits, layer=1, head=0, model="tiny-gpt", prompt=PROMPT) -> np.ndarray:
+    return vm.load(model).trace(prompt, edits=edits).weights(layer, head).numpy()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_says_which_pass_it_shows(page):
+    title = TITLES.get(page, page.replace("_", " ").capitalize())
+    for is_embedded in (False, True):
+        test = opened(page, is_embedded=is_embedded, **PLACE, edits=OFF.written)
+        if title in UNEDITED:
+            assert banner(test) == f":blue-badge[unedited pass] {UNEDITED[title]}"
+        else:
+            assert banner(test).startswith(":orange-badge[edited pass] Head 0 of layer 0 is switched off.")
+    assert banner(opened(page, **PLACE)) == ""
+
+
+def test_heads_shows_the_edited_pass_and_compares():
+    test = opened("heads", **PLACE, edits=[OFF.written, CELL.written])
+    np.testing.assert_allclose(weights(test), expected(OFF, CELL), atol=1e-6)
+    assert weights(test)[20, 9] == 0
+    assert "An edit changes the weights of this row after the softmax: here the weight is **0** instead of" in said(
+        test
+    )
+    assert "the weights of query 20 are not the softmax of the scores" in banner(test)
+    test.toggle(key="edits_compared").set_value(True).run()
+    np.testing.assert_allclose(weights(test), expected(), atol=1e-6)
+    assert banner(test) == ":blue-badge[unedited pass] You see the pass without the edits, to compare."
+    assert address_of(test)["unedited"] == "true"
+    assert address_of(test)["edits"] == [OFF.written, CELL.written]
+    np.testing.assert_allclose(weights(opened("heads", **address_of(test))), expected(), atol=1e-6)
+    test.toggle(key="edits_compared").set_value(False).run()
+    np.testing.assert_allclose(weights(test), expected(OFF, CELL), atol=1e-6)
+
+
+def test_generate_goes_on_under_the_edits_with_its_cache():
+    test = opened("generate", **PLACE, edits=SCALE.written, greedy="true", new=4)
+    run = test.session_state.generation_run
+    steps = list(vm.load("tiny-gpt").generate(PROMPT, edits=[SCALE], max_new_tokens=4, temperature=0.0))
+    assert [step.token for step in run.steps] == [step.token for step in steps]
+    assert all(step.cache is not None and step.largest_difference < 1e-4 for step in run.steps)
+
+
+def test_switch_off_switches_heads_of_the_edited_model_off():
+    test = opened("switch_off", **PLACE, edits=OFF.written)
+    found = vm.ablate(vm.load("tiny-gpt").edited([OFF]), PROMPT)
+    assert drawn_matrices(test)["effect"][0] == pytest.approx(found.kl.numpy(), abs=1e-4)
+
+
+def test_entries_are_switched_moved_numbered_and_removed():
+    put = vm.SetValues(1, 0, "The king had a ring")
+    test = opened("heads", **PLACE, edits=[put.written, vm.ScaleHead(1, 0, 0.0).written])
+    test.button(key="edit_1_up").click().run()
+    assert address_of(test)["edits"] == ["scale:1.0:0", put.written]
+    test.number_input(key="edit_0_factor").set_value(3.0).run()
+    assert address_of(test)["edits"] == ["scale:1.0:3", put.written]
+    test.button(key="edit_1_on").click().run()
+    assert address_of(test)["edits"] == ["scale:1.0:3", "!" + put.written]
+    assert banner(test).count("head 0 of layer 1") == 1
+    test.button(key="edit_0_remove").click().run()
+    assert address_of(test)["edits"] == ["!" + put.written]
+    assert banner(test) == ":blue-badge[unedited pass] All edits in the list are off."
+    np.testing.assert_allclose(weights(test), expected(), atol=1e-6)
+    test.button(key="edits_clear").click().run()
+    assert "edits" not in address_of(test)
+    assert banner(test) == ""
+
+
+@pytest.mark.parametrize(("part", "query", "key"), [("self", 3, 1), ("cross", 1, 4)])
+def test_what_the_menus_add_is_of_the_chosen_head_and_cell(part, query, key):
+    view = SimpleNamespace(part=part, layer=1, head=2, query=query, key=key)
+    made = [make(view).written for make in (*HEAD_EDITS.values(), *CELL_EDITS.values())]
+    place, cell = ("cross." * (part == "cross") + "1.2"), f"{query}.{key}"
+    assert made == [f"off:{place}", f"mean:{place}", f"scale:{place}:2",
+                    *(f"weight:{place}:{cell}:{weight}" for weight in ("0", "0.5", "1"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "fields", "edit"),
+    [
+        ("scale", {"edit_factor": 2.5}, vm.ScaleHead(1, 0, 2.5)),
+        ("values", {"edit_text": "The king had a ring"}, vm.SetValues(1, 0, "The king had a ring")),
+        ("vector", {"edit_plus": "love", "edit_minus": "hate", "edit_strength": 3.0},
+         vm.AddVector(1, "love", "hate", 3.0)),
+    ],
+)  # fmt: skip
+def test_forms_add_to_the_list(form, fields, edit):
+    test = opened("switch_off", **PLACE)
+    for key, value in fields.items():
+        kind = test.number_input if isinstance(value, float) else test.text_input
+        kind(key=key).set_value(value)
+    [submit] = [button for button in test.button if button.form_id == f"edit_{form}"]
+    submit.click().run()
+    assert not test.exception
+    assert address_of(test)["edits"] == [edit.written]
+    assert banner(test).startswith(f":orange-badge[edited pass] {edit.words}")
+
+
+def test_a_form_without_its_text_says_what_is_missing():
+    test = opened("switch_off", **PLACE)
+    [submit] = [button for button in test.button if button.form_id == "edit_values"]
+    submit.click().run()
+    assert "The prompt is empty" in said(test)
+    assert "edits" not in address_of(test)
+
+
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [
+        ("off:9.0", "tiny-gpt has no head 0 of layer 9."),
+        ("off:cross.0.0", "There is no part 'cross'"),
+        ("weight:0.0:99.0:0", "there is no query 99 in it"),
+        ("weight:0.0:0.5:1", "The mask already forbids query 0 to read key 5."),
+        ("values:0.0:all:", "The prompt is empty."),
+        ("add:0:all:1:" + "a b " * 200 + ":b", "reads at most 256"),
+        ("add:7:all:1:a:b", "tiny-gpt has no layer 7"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_left_out_and_said(edits, words):
+    test = opened("heads", **PLACE, edits=[edits, OFF.written])
+    assert words in said(test)
+    assert said(test).count("Left out:") == 1
+    np.testing.assert_allclose(weights(test), expected(OFF), atol=1e-6)
+    alone = opened("heads", **PLACE, edits=edits)
+    assert banner(alone) == ":blue-badge[unedited pass] No edit of the list can be made here."
+    np.testing.assert_allclose(weights(alone), expected(), atol=1e-6)
+    assert address_of(alone)["edits"] == [edits], "it waits for a model or a prompt that it fits"
+
+
+@pytest.mark.parametrize("junk", ["junk", "off:", "off:1.0:2", "scale:1.0:nan", "<b>x</b>", "off:1.0" * 999, "!", "🦊"])
+def test_what_is_no_edit_is_left_out_and_said(junk):
+    test = opened("heads", **PLACE, edits=[junk, OFF.written])
+    assert "The link has what is no edit" in said(test)
+    assert address_of(test)["edits"] == [OFF.written]
+    np.testing.assert_allclose(weights(test), expected(OFF), atol=1e-6)
+    test.button(key="edits_read").click().run()
+    assert "The link has what is no edit" not in said(test)
+
+
+def test_a_list_that_is_too_long_is_cut_and_said():
+    written = [vm.ScaleHead(1, 0, 1 + n / 10).written for n in range(MOST + 3)]
+    test = opened("heads", **PLACE, edits=written)
+    assert address_of(test)["edits"] == written[:MOST]
+    assert f"The list holds {MOST} edits, and the link has 3 more." in said(test)
+
+
+def test_numbers_that_overflow_leave_the_unedited_pass(monkeypatch):
+    from viz_model.model import overflow
+
+    real = overflow._is_finite
+    monkeypatch.setattr(
+        overflow, "_is_finite", lambda tensor, **more: real(tensor, **more) and tensor.abs().max() < 1e5
+    )
+    test = opened("heads", **PLACE, edits=vm.ScaleHead(0, 0, 1e6).written)
+    assert banner(test).startswith(
+        ":blue-badge[unedited pass] With these edits the numbers of tiny-gpt become too large"
+    )
+    np.testing.assert_allclose(weights(test), expected(), atol=1e-6)
+
+
+def test_edits_stay_with_another_page_prompt_and_model():
+    test = opened("heads", **PLACE, edits=[OFF.written, "off:3.7"])
+    switch_page(test, "inside_a_head").run()
+    assert address_of(test)["edits"] == [OFF.written, "off:3.7"]
+    np.testing.assert_allclose(weights(test), expected(OFF), atol=1e-6)
+    test.text_area(key="prompt").set_value("The king had a ring").run()
+    assert weights(test) == pytest.approx(expected(OFF, prompt="The king had a ring"), abs=1e-6)
+    test.selectbox(key="model").set_value("induction").run()  # two layers
+    assert "induction has no head 7 of layer 3" in said(test)
+    assert banner(test).startswith(":orange-badge[edited pass] Head 0 of layer 0 is switched off.")
+
+
+def test_an_empty_prompt_loses_no_edit():
+    test = opened("heads", **PLACE, edits=OFF.written)
+    test.text_area(key="prompt").set_value("").run()
+    assert address_of(test)["edits"] == [OFF.written]
+    assert not test.exception
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_the_parts_of_an_encoder_decoder(part):
+    edit = vm.SwitchOff(0, 1, part=part)
+    test = opened("heads", model="tiny-seq2seq", prompt="5/3/24 (US)", part=part, head="1.1", edits=edit.written)
+    trace = vm.load("tiny-seq2seq").trace("5/3/24 (US)", edits=[edit]).of(part)
+    np.testing.assert_allclose(weights(test), trace.weights(1, 1), atol=1e-6)
+    assert banner(test).startswith(f":orange-badge[edited pass] {edit.words}")
+
+
+def test_the_form_of_the_list_reads_what_it_writes():
+    form, listed = ListOfEdits(), (ListedEdit(OFF), ListedEdit(CELL, False))
+    assert form.read(form.write(listed)) == listed
+    assert form.fit(listed) == listed
+    with pytest.raises(ValueError, match="no list of edits"):
+        form.fit(("off:1.0",))
