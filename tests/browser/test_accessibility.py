@@ -99,3 +99,15 @@ def test_what_opens_on_top_meets_it_too(page, app_url):
     expect(page.locator("[role=dialog] .heatmaplayer image").first).to_be_visible()
     settle(page)
     eventually(lambda: faults(page), [])
+
+
+@pytest.mark.slow
+@pytest.mark.own_tab
+def test_the_list_of_edits_and_its_forms_meet_it_too(page, app_url):
+    edits = "&".join(f"edits={edit}" for edit in ("off:1.0", "!scale:2.6:0.5", "off:9.0", "junk"))
+    open_page(page, f"{app_url}/switch_off?{edits}")
+    page.get_by_text("Change something else").click()
+    page.get_by_role("button", name=re.compile("^List of edits")).click()
+    settle(page)
+    for look in looks(page, wide=1280):
+        assert not faults(page), look

@@ -247,7 +247,7 @@ def _draw_list(listed: ListedEdits, problems: dict[int, str]) -> None:
             _draw_button(place, "down", "↓", "later", _move, 1, is_disabled=place == len(listed) - 1)
             _draw_button(place, "remove", "Remove", "out of the list", _remove)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.caption("The edits are made in this order. Back in the browser undoes what you did last.", width="stretch")
+        st.markdown("The edits are made in this order. Back in the browser undoes what you did last.", width="stretch")
         st.button("Remove all", key="edits_clear", on_click=_choose, args=((),))
 
 
