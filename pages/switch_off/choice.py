@@ -14,13 +14,15 @@ from viz_model.training.held_out import long_rows
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import View, traced
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted, number, plain, shown
+from viz_ui.look.text import counted, number, plain
+from viz_ui.parts.token_choice import choose_token, token_words
 
 WAYS = {"zero": ZERO, "its mean over the prompt": MEAN, "its mean over a text": TEXT_MEAN, "another prompt": OTHER}
 PREDICTION, LOGIT, DIFFERENCE, LOSS = "prediction", "logit", "two logits", "loss"
 EFFECTS = (PREDICTION, LOGIT, DIFFERENCE, LOSS)
 LONGEST = 4000  # characters
 STRETCHES, STRETCH = 4, 256  # of the held-out text: so many of so many tokens
+BOX_PIXELS = 230
 LIKELIEST = 10
 ROUNDINGS = 10  # an effect of less than so many times what a pass without any edit differs by is called rounding
 
@@ -188,12 +190,12 @@ def draw_effect(view: View, logits: Tensor) -> Effect:
     )
     if kind not in (LOGIT, DIFFERENCE):
         return Effect(kind)
-    top = logits.topk(min(LIKELIEST, len(logits))).indices.tolist()
-    names = dict(zip(top, (shown(piece) or "∅" for piece in view.model.token_bytes(top)), strict=True))
-    look = {"format_func": lambda token: names[token], "width": 150}
-    token = linked(st.selectbox, "Token", top, key="token", **look)
+    likely = logits.topk(min(LIKELIEST + 1, len(logits))).indices.tolist()
+    token = choose_token(view.model, "Token", likely[:LIKELIEST], key="token", width=BOX_PIXELS)
     if kind == LOGIT:
-        return Effect(kind, token, names=(names[token],))
-    rest = [other for other in top if other != token]
-    than = linked(st.selectbox, "minus that of", rest, key="than_token", **look)
-    return Effect(kind, token, than, (names[token], names[than]))
+        return Effect(kind, token, names=(token_words(view.model, token),))
+    others = [other for other in likely if other != token][:LIKELIEST]
+    than = choose_token(
+        view.model, "minus that of", others, key="than_token", why="the likeliest other", width=BOX_PIXELS
+    )
+    return Effect(kind, token, than, (token_words(view.model, token), token_words(view.model, than)))

@@ -65,7 +65,7 @@ def draw() -> None:
     try:
         if not view.model.config.has_unembedding:
             raise vm.VizError(f"{view.model.name} predicts no token. Choose a model such as tiny-gpt.")
-        with st.container(horizontal=True, vertical_alignment="bottom"):
+        with st.container(horizontal=True, vertical_alignment="top"):
             effect = draw_effect(view, view.trace.of(view.model.config.self_part).logits_at(place(view)))
             replaced = draw_replaced(view)
         found = ablations(view, replaced, effect)

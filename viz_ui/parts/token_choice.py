@@ -50,13 +50,15 @@ def typed_token(model: vm.Model, typed: str) -> int:
     raise vm.VizError(f"“{typed}” is {counted(len(pieces), 'token')} of {model.name}: {named}. Choose one token.")
 
 
-def choose_token(model: vm.Model, label: str, likely: Sequence[int], *, key: str, why: str = "the likeliest") -> int:
+def choose_token(
+    model: vm.Model, label: str, likely: Sequence[int], *, key: str, why: str = "the likeliest", width: int = 270
+) -> int:
     """A box for one token, and below it what is to be said of it.
 
     likely: the first of them is what an empty box stands for; why: what is said of it there.
     """
     words, first = _options(model, likely, key), token_words(model, likely[0])
-    with st.container(width=270):
+    with st.container(width=width):
         typed = linked(
             st.selectbox,
             label,

@@ -158,3 +158,13 @@ def test_an_address_that_says_nonsense_is_passed_over():
     test = page(off="neuron", effect="all", token="99999999", instead="twice")
     assert "Without head 0 of layer 1" in said(test)
     assert "The prediction changes by **" in said(test)
+
+
+def test_the_logit_of_any_token_can_be_asked_for():
+    address = {"effect": "logit", "token": "·queen"}
+    test = opened("switch_off", model="tiny-gpt", prompt=PROMPT, head="1.0", cell="20.9", **address)
+    model = vm.load("tiny-gpt")
+    [queen] = model.ids(" queen")
+    change = vm.ablate(model, PROMPT).logit_change(queen)
+    assert drawn_matrices(test)["effect"][0] == pytest.approx(change.numpy(), abs=1e-4)
+    assert {name: address_of(test)[name] for name in address} == address
