@@ -65,9 +65,8 @@ def with_hidden_token(view: View) -> View:
     [sign] = model.token_bytes([model.mask_token])
     pieces = (*trace.read.pieces[: view.query], sign, *trace.read.pieces[view.query + 1 :])
     prompt = Tokens(with_blank(model, trace.ids, view.query), pieces)
-    return replace(
-        view, trace=traced(view.name, prompt, trace.mask_name, view.part, kind="hidden_token", can_stop=True)
-    )
+    shown = traced(view.name, prompt, trace.mask_name, view.part, edits=view.edits, kind="hidden_token", can_stop=True)
+    return replace(view, trace=shown)
 
 
 draw()

@@ -136,6 +136,16 @@ def test_a_masked_token_model_names_the_token_that_is_hidden():
     assert address_of(test)["hide"] == "false"
 
 
+def test_an_edit_is_made_in_the_pass_with_the_hidden_token_too():
+    model, text = vm.load("tiny-bert"), "The old king had a ring."
+    address = {"model": "tiny-bert", "prompt": text, "head": "3.0", "cell": "2.0", "edits": "scale:0.3:4"}
+    ids = model.ids(text)
+    hidden = model.trace([*ids[:2], model.mask_token, *ids[3:]], edits=[vm.ScaleHead(0, 3, 4)])
+    table = opened("prediction", **address).dataframe[0].value
+    top = hidden.logits_at(2).double().softmax(-1).topk(10).values
+    assert table["output"].tolist() == pytest.approx(top.tolist(), abs=1e-6)
+
+
 def test_the_strongest_rows_and_columns_and_what_is_left():
     terms = np.random.default_rng(0).normal(size=(20, 40))
     terms[3], terms[:, 7] = 9.0, 5.0
