@@ -14,16 +14,16 @@ from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
-from viz_ui.frame.view import View, choose_head, current_view
+from viz_ui.frame.view import View, choose_head_to_read, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number
 from viz_ui.look.thumbnails import pooling_words
+from viz_ui.parts.cell import draw_cell
 from viz_ui.parts.edit_form import draw_cell_edits
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
-from viz_ui.parts.written_arithmetic import draw_arithmetic
 
 # What a checkpoint's figures say of a head: where its mean weight goes. An encoder-decoder has them of cross-attention.
 # Then by name of the figure: on which texts it was measured.
@@ -71,8 +71,7 @@ def draw() -> None:
     )
     draw_heads(*draw_switches())
     view = current_view()
-    st.subheader(f"Query {view.query} and key {view.key}, step by step")
-    draw_arithmetic(view)
+    draw_cell(view)
     draw_cell_edits(view)
 
 
@@ -153,7 +152,7 @@ def longest(view: View) -> int:
 
 def pick_head(layer: int, head: int) -> None:
     """Take the head that was clicked in the grid, and the tick off a row of the table, which names another head."""
-    choose_head(layer, head)
+    choose_head_to_read(layer, head)
     st.session_state.head_tables = st.session_state.get("head_tables", 0) + bool(marked_rows())
 
 
@@ -257,7 +256,7 @@ def draw_table(view: View) -> None:
 
 def take_row(table: pd.DataFrame) -> None:
     for row in marked_rows():
-        choose_head(int(table["layer"][row]), int(table["head"][row]))
+        choose_head_to_read(int(table["layer"][row]), int(table["head"][row]))
 
 
 draw()

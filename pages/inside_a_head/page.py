@@ -3,7 +3,6 @@
 import numpy as np
 import streamlit as st
 
-from pages.inside_a_head.why_here import draw_why_here
 from viz_model.model.formula import AttentionFormula
 from viz_model.transformer.attention import softmax_input
 from viz_ui.components.panels import Matrix, Symbol, panels
@@ -12,10 +11,10 @@ from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, current_view
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
+from viz_ui.parts.cell import draw_cell
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
-from viz_ui.parts.written_arithmetic import draw_arithmetic
 
 
 def draw() -> None:
@@ -33,9 +32,7 @@ def draw() -> None:
     with main_picture():
         draw_steps(shown, colours)
     draw_sources(view)
-    st.subheader(f"Query {view.query} and key {view.key}, step by step")
-    draw_arithmetic(view, products_open=True)
-    draw_why_here(view)
+    draw_cell(view, products_open=True)
 
 
 @st.fragment

@@ -9,13 +9,13 @@ from pages.prediction.sources import draw_sources
 from pages.prediction.through_layers import place_words
 from viz_model.attribution.components import BIASES, HEAD
 from viz_model.attribution.logits import LogitTerms
-from viz_ui.frame.address import choose, linked
+from viz_ui.frame.address import linked
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number, plain, sentence
 from viz_ui.parts.head_matrix import draw_head_matrix
 from viz_ui.parts.open_matrix import named, pass_words
-from viz_ui.parts.term_bars import MOST_BARS, draw_terms, largest
+from viz_ui.parts.term_bars import MOST_BARS, draw_terms, largest, look_at_writer
 from viz_ui.parts.token_choice import choose_token, token_words
 
 THAN_MEAN, ALONE, TOKEN = "the mean of all tokens", "nothing", "another token"
@@ -103,7 +103,7 @@ def draw_parts(view: View, terms: LogitTerms) -> None:
             key="logit_terms",
             title="All components",
             reach=float(terms.terms.abs().max()) or 1.0,
-            on_pick=lambda at: open_head(view, terms, at),
+            on_pick=lambda at: look_at_writer(view, terms.components[at], view.query),
         )
     if not of_heads:
         return
@@ -137,11 +137,3 @@ def own_steps(terms: LogitTerms) -> str:
             f" All these numbers are of logits x before the model caps them: it turns each x into {cap}·tanh(x/{cap})."
         )
     return words
-
-
-def open_head(view: View, terms: LogitTerms, at: int) -> None:
-    """Choose the head whose bar was clicked."""
-    component = terms.components[at]
-    if component.kind == HEAD:
-        part = {"part": component.part} if component.part != view.part else {}
-        choose(head=(component.layer, component.head), **part)

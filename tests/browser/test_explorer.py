@@ -46,7 +46,7 @@ def test_from_an_example_to_the_number_of_a_cell(page, app_url):
     expect(page.get_by_text(f"Layer {LAYER}, head {HEAD}: weights")).to_be_visible()
     settle(page)
     click_cell(page, "weights", QUERY, KEY)
-    expect(page.get_by_role("heading", name=f"Query {QUERY} and key {KEY}, step by step")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"Query {QUERY} and key {KEY}")).to_be_visible()
     settle(page)
     weight = attentions(ids(PROMPT))[LAYER, HEAD, QUERY, KEY]
     eventually(lambda: shown_weight(page), pytest.approx(weight, rel=1e-3))
@@ -57,7 +57,7 @@ def test_a_link_opened_on_a_fresh_server_restores_the_view(page, fresh_app_url):
     choices = {"prompt": PROMPT, "layer": 3, "head": 1, "query": 7, "key": 2, "mask": "bidirectional"}
     for path in ("inside_a_head", ""):
         open_page(page, link(fresh_app_url, path, **choices))
-        expect(page.get_by_role("heading", name="Query 7 and key 2, step by step")).to_be_visible()
+        expect(page.get_by_role("heading", name="Query 7 and key 2")).to_be_visible()
         eventually(lambda: chosen(page), {"Layer": "3", "Head": "1", "Query": "7", "Key": "2"})
         expect(page.get_by_role("textbox", name="Prompt")).to_have_value(PROMPT)
         expect(page.get_by_role("radio", name="bidirectional")).to_be_checked()
@@ -85,7 +85,7 @@ def test_choices_hold_on_every_page(page, app_url):
     expected = {"Layer": "1", "Head": "6", "Query": "5", "Key": "3"}
     eventually(lambda: chosen(page), expected)
     click_cell(page, "weights", 6, 2)
-    expect(page.get_by_role("heading", name="Query 6 and key 2, step by step")).to_be_visible()
+    expect(page.get_by_role("heading", name="Query 6 and key 2")).to_be_visible()
     settle(page)
     choose_page(page, "Heads")
     expect(page.get_by_role("heading", name="Heads", exact=True)).to_be_visible()
@@ -178,7 +178,7 @@ def test_the_keyboard_chooses_head_and_cell_and_a_row_of_the_table_its_head(page
     page.locator("[data-panel='weights'] .stage").focus()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Query 4 and key 3, step by step")).to_be_visible()
+    expect(page.get_by_role("heading", name="Query 4 and key 3")).to_be_visible()
     settle(page)
     box = page.get_by_test_id("stDataFrame").first.bounding_box()
     page.mouse.click(box["x"] + 15, box["y"] + 35 * 3.5)  # the mark of the third row: layer 0, head 2

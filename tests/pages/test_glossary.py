@@ -17,6 +17,7 @@ STATES = [
     ("heads", {"model": "tiny-bert", "prompt": TEXT, "drawn": "scores + mask"}),
     ("heads", {"model": "tiny-seq2seq", "prompt": DATE}),
     ("inside_a_head", {"model": "tiny-gpt", "prompt": TEXT}),
+    ("inside_a_head", {"model": "tiny-gpt", "prompt": TEXT, "cell_shows": "why this score", "head": "1.0"}),
     ("inside_a_head", {"model": "tiny-llama", "prompt": TEXT}),
     ("inside_a_head", {"model": "tiny-seq2seq", "prompt": DATE, "part": "cross"}),
     ("masks", {"model": "tiny-gpt", "prompt": TEXT}),

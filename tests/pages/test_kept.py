@@ -32,7 +32,7 @@ QUICK_ON = {  # kept under these too
 WIDGETS = ("button_group", "number_input", "text_area", "text_input")
 PAGES = {
     "heads": {},
-    "inside_a_head": {},
+    "inside_a_head": {"cell_shows": "why this score"},
     "masks": {},
     "shapes": {"node": "attn.weights"},
     "shape_reference": {},

@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 import viz_model as vm
 from tests.reference.families import BERT, CONTEXT, FAMILIES, GPT2, LLAMA, TOKENS, compare, library_model, save_small
+from tests.support.score_sums import summed_scores
 from viz_model.attribution.components import components
 from viz_model.heads.cell_arithmetic import cell_arithmetic
 from viz_ui.parts.written_arithmetic import lines
@@ -348,6 +349,9 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
                     continue
                 found = trace.score_terms(layer, head, trace.length - 1, 2)
                 assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
+                scores = trace.scores(layer, head).double()
+                close = 1e-5 * max(1, float(scores.abs().max()))
+                torch.testing.assert_close(summed_scores(trace, layer, head), scores, atol=close, rtol=0)
     last = whole.lens(whole.config.n_layers - 1)
     agree(last.softmax(-1), whole.logits.softmax(-1), 1e-6)
     agree(last, whole.logits, 1e-6 * float(whole.logits.abs().max()))

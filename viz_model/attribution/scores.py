@@ -11,10 +11,11 @@ from torch import Tensor
 
 from viz_model.attribution.components import Component, Pass, components
 from viz_model.errors import VizError
+from viz_model.jobs import Tell
 from viz_model.transformer.linear_maps import AttentionMaps, Maps, Reader, read_through, turned
 
 ROW = "row"
-CHUNK_BYTES = 128 * 2**20  # of what is read of so many keys at once
+CHUNK_BYTES = 64 * 2**20  # of what is read of so many keys at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,19 @@ class ScoreTerms:
 
 
 def score_terms(
-    run: Pass, layer: int, head: int, query: int, key: int, scores: Tensor, allowed: Tensor, bias: Tensor | None, than
+    run: Pass,
+    layer: int,
+    head: int,
+    query: int,
+    key: int,
+    scores: Tensor,
+    allowed: Tensor,
+    bias: Tensor | None,
+    than: int | str | None,
+    tell: Tell,
 ) -> ScoreTerms:
-    """The terms of a cell. scores (T,S): of this head, as drawn; allowed (T,S); bias (T,S) or None."""
+    """The terms of a cell. scores (T,S): of this head, as drawn; allowed (T,S); bias (T,S) or None. tell: told how many
+    keys are read, of how many."""
     equation = run.equation(layer)
     if equation.turns_otherwise:
         raise VizError(
@@ -70,35 +81,36 @@ def score_terms(
     others = [] if than is None else [than] if than != ROW else allowed[query].nonzero().flatten().tolist()
     if than == ROW and not others:
         raise VizError(f"Query {query} may attend to no key, so there is nothing to compare with.")
-    query_components, asked = _of_query(run, layer, head, query)
-    key_components, compared = _of_keys(run, layer, head, [key])
+    query_components, asked = parts_of_queries(run, layer, head, [query])
+    key_components, compared = parts_of_keys(run, layer, head, [key])
     compared = compared[:, 0]
     if others:
-        at_once = max(1, CHUNK_BYTES // (8 * compared.numel()))
-        chunks = (others[start : start + at_once] for start in range(0, len(others), at_once))
-        compared = compared - sum(_of_keys(run, layer, head, some)[1].sum(1) for some in chunks) / len(others)
+        at_once, total = max(1, CHUNK_BYTES // (8 * compared.numel())), torch.zeros_like(compared)
+        for start in range(0, len(others), at_once):
+            tell(start, len(others))
+            total += parts_of_keys(run, layer, head, others[start : start + at_once])[1].sum(1)
+        compared = compared - total / len(others)
     return ScoreTerms(
         query_components=query_components,
         key_components=key_components,
-        terms=asked @ compared.T * equation.scale,
+        terms=asked[:, 0] @ compared.T * equation.scale,
         score=_difference(scores, query, key, others),
         bias=0.0 if bias is None else _difference(bias, query, key, others),
         than=than,
     )
 
 
-def _of_query(run: Pass, layer: int, head: int, query: int) -> tuple[tuple[Component, ...], Tensor]:
-    """What the components of a query's stream are in the head: (A,D)."""
+def parts_of_queries(run: Pass, layer: int, head: int, queries: list[int]) -> tuple[tuple[Component, ...], Tensor]:
+    """What the components of the streams of these queries are in the head: (A,n,D)."""
     maps, equation = _maps(run, layer), run.equation(layer)
     stream = run.tensors[f"{run.config.block_name(run.part, layer)}.resid_{'self' if run.part == 'cross' else 'pre'}"]
     reader = Reader.of_head(head, run.config.n_heads, run.config.d_head)
-    reader = read_through((*maps.read, *_known(run, maps.query, "queries")), stream[[query]].double(), reader)
-    made = components(run, [query], layer)
-    parts = turned(made.read(reader), equation.rotation, torch.tensor([query]))
-    return made.components, parts[:, 0] * equation.query_factor
+    reader = read_through((*maps.read, *_known(run, maps.query, "queries")), stream[queries].double(), reader)
+    made = components(run, queries, layer)
+    return made.components, turned(made.read(reader), equation.rotation, torch.tensor(queries)) * equation.query_factor
 
 
-def _of_keys(run: Pass, layer: int, head: int, keys: list[int]) -> tuple[tuple[Component, ...], Tensor]:
+def parts_of_keys(run: Pass, layer: int, head: int, keys: list[int]) -> tuple[tuple[Component, ...], Tensor]:
     """What the components of the streams of these keys are in the head: (B,n,D)."""
     maps, key_maps = _maps(run, layer), _known(run, _maps(run, layer).key, "keys")
     if run.part == "cross":  # they are made of the encoder output

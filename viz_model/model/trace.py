@@ -1,19 +1,20 @@
 """Trace: what one forward pass left behind, and what can be derived from it."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
 from torch import Tensor
 
-from viz_model.arguments import said, text, whole_number
+from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.attribution.lens import TokenLens, lens, read_tokens
 from viz_model.attribution.logits import MEAN, LogitTerms, logit_terms
 from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
 from viz_model.attribution.sources import LogitSources, logit_sources
 from viz_model.errors import VizError
+from viz_model.jobs import Tell, untold
 from viz_model.model.edits import Edit
 from viz_model.model.prompts import Tokens
 from viz_model.transformer.attention import Equation, attention_weights, raw_scores, softmax_input
@@ -257,9 +258,12 @@ class Trace:
         return self.host.unembed(self[self.site("final_norm")][position])
 
     @torch.inference_mode()
-    def score_terms(self, layer: int, head: int, query: int, key: int, than: int | str | None = None) -> ScoreTerms:
+    def score_terms(
+        self, layer: int, head: int, query: int, key: int, than: int | str | None = None, *, tell: Tell = untold
+    ) -> ScoreTerms:
         """The score of a cell as the sum of its terms: what each component of the query's stream makes with each one of
-        the key's. than: another key, or "row" for the mean over the keys that the query may attend to.
+        the key's. than: another key, or "row" for the mean over the keys that the query may attend to. tell: told how
+        many keys are read, of how many.
 
         Exact for this pass with its norms frozen; a sum, not a cause. Raises VizError for a cell that is not there, and
         for a model whose queries or keys cannot be taken apart.
@@ -268,7 +272,9 @@ class Trace:
         query, key = self._place("query", query, self.length), self._place("key", key, self.key_length)
         if than is not None and not (isinstance(than, str) and than == ROW):
             than = self._place("key", than, self.key_length)
-        return score_terms(self, layer, head, query, key, scores, self.mask(layer), self.bias(layer, head), than)
+        allowed, bias = self.mask(layer), self.bias(layer, head)
+        of_type("tell", tell, Callable, "a function")
+        return score_terms(self, layer, head, query, key, scores, allowed, bias, than, tell)
 
     @torch.inference_mode()
     def logit_terms(self, token: int, position: int = -1, than: int | str | None = None) -> LogitTerms:

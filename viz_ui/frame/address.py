@@ -136,10 +136,10 @@ def _say_cut(place, key: str, came: str | None, value: str | None) -> None:
 
 def held(name: str, form: Form, default: Any = None) -> Any:
     """The value of a parameter without a widget; `choose` changes it."""
-    held = visit().held
-    if _waits(name) and name in visit().arrived:
+    held, parameter = visit().held, UrlParameter(name, form, default)
+    if _waits(name) and _read(parameter) != default:
         visit().picked.add(name)
-    held[name] = _taken(UrlParameter(name, form, default), held.get(name, default))
+    held[name] = _taken(parameter, held.get(name, default))
     return held[name]
 
 

@@ -185,6 +185,15 @@ def choose_head(layer: int | None = None, head: int | None = None) -> None:
     choose_pair("head", layer, head)
 
 
+def choose_head_to_read(layer: int, head: int) -> None:
+    """The same where a head is chosen for what it reads: as long as the reader has chosen no cell, it becomes one that
+    tells most of this head."""
+    choose_head(layer, head)
+    if not is_picked("cell"):
+        view: View = st.session_state["view"]
+        hold(cell=first_cell(view.model, view.trace, layer, head))
+
+
 def choose_cell(query: int | None = None, key: int | None = None) -> None:
     """Choose a cell from a callback; a half that is not given stays."""
     choose_pair("cell", query, key)

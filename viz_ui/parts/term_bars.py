@@ -7,7 +7,10 @@ import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
 
-from viz_ui.look.colours import diverging_lut
+from viz_model.attribution.components import HEAD, Component
+from viz_ui.frame.address import choose
+from viz_ui.frame.view import View
+from viz_ui.look.colours import ROLES, diverging_lut
 from viz_ui.look.figures import CLEAR, GRID, PAGE, TEXT
 from viz_ui.look.text import number, plotly_text
 
@@ -37,11 +40,13 @@ def largest(names: Sequence[str], numbers: np.ndarray, most: int = MOST_BARS) ->
     return Terms(tuple(words), np.array(sums), tuple(places))
 
 
-def draw_terms(terms: Terms, *, key: str, title: str, reach: float, on_pick: Callable[[int], None]) -> None:
+def draw_terms(
+    terms: Terms, *, key: str, title: str, reach: float, on_pick: Callable[[int], None], role: str | None = None
+) -> None:
     """Bars to the right for what raises the sum, to the left for what lowers it, with their numbers.
 
     reach: how far the axis goes to either side, so that bars of several pictures can be compared. on_pick: called with
-    the component of a bar that is clicked; not for the rest.
+    the component of a bar that is clicked; not for the rest. role: whose hue the title has, such as "key".
     """
 
     def picked() -> None:
@@ -51,7 +56,7 @@ def draw_terms(terms: Terms, *, key: str, title: str, reach: float, on_pick: Cal
             on_pick(terms.places[place][0])
 
     st.plotly_chart(
-        _figure(terms, title, reach),
+        _figure(terms, title, reach, role),
         key=key,
         theme=None,
         on_select=picked,
@@ -60,8 +65,18 @@ def draw_terms(terms: Terms, *, key: str, title: str, reach: float, on_pick: Cal
     )
 
 
-def _figure(terms: Terms, title: str, reach: float) -> go.Figure:
+def look_at_writer(view: View, component: Component, place: int) -> None:
+    """Look at the head that wrote a component, at the token where it wrote it and the key that it read most there."""
+    if component.kind != HEAD:
+        return
+    row = view.trace.of(component.part).weights(component.layer, component.head)[place]
+    part = {"part": component.part} if component.part != view.part else {}
+    choose(head=(component.layer, component.head), cell=(place, int(row.argmax())), **part)
+
+
+def _figure(terms: Terms, title: str, reach: float, role: str | None) -> go.Figure:
     theme = st.context.theme.type or "light"
+    hue = TEXT[theme] if role is None else getattr(ROLES[role], f"on_{theme}")
     table = diverging_lut()
     colours = ["rgb({},{},{})".format(*table[216 if value > 0 else 40]) for value in terms.numbers]
     places = np.arange(len(terms.names))
@@ -79,7 +94,7 @@ def _figure(terms: Terms, title: str, reach: float) -> go.Figure:
         )
     )
     figure.update_layout(
-        title={"text": plotly_text(title), "x": 0, "xref": "container", "font": {"size": 15}},
+        title={"text": plotly_text(title), "x": 0, "xref": "container", "font": {"size": 15, "color": hue}},
         xaxis={"range": [-1.35 * reach, 1.35 * reach], "gridcolor": GRID, "zerolinecolor": GRID, "fixedrange": True},
         yaxis={
             "tickvals": places,

@@ -1,6 +1,7 @@
 """Inside a head says why a cell has its score: the terms of the running model, and where they lead."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from viz_ui.look.text import number
 from viz_ui.parts.term_bars import largest
 
 TWICE = "The red fox met a grey goose. The red fox met a"
-INDUCTION = {"model": "tiny-gpt", "prompt": TWICE, "head": "1.0", "cell": "10.3"}  # “ fox” reads “ met”
+WHY = {"cell_shows": "why this score"}
+INDUCTION = {"model": "tiny-gpt", "prompt": TWICE, "head": "1.0", "cell": "10.3", **WHY}  # “ fox” reads “ met”
 
 
 def said(test):
@@ -48,9 +50,58 @@ def test_what_the_score_is_compared_with_stands_in_the_address(address, than, wo
 def test_the_head_that_wrote_it_is_one_click_away():
     """From the induction head to the head of layer 0 that reads the token before."""
     test = opened("inside_a_head", **INDUCTION)
+    weight = number(float(trace().weights(0, 0)[3, 2]), 2)
+    assert f"There, at token 3, it reads token **2 ·fox** most: its weight is {weight}." in said(test)
     test.button(key="why_open_key").click().run()
     assert not test.exception
     assert (address_of(test)["head"], address_of(test)["cell"]) == ("0.0", "3.2")
+
+
+def test_the_head_that_wrote_it_is_switched_off_in_one_click():
+    test = opened("inside_a_head", **INDUCTION)
+    test.button(key="why_off_key").click().run()
+    assert not test.exception
+    assert test.title[0].value == "Switch off"
+    assert (address_of(test)["head"], address_of(test)["cell"]) == ("0.0", "3.2")
+
+
+def test_it_is_worked_out_where_it_is_looked_at_and_nowhere_else(monkeypatch):
+    """Also on Heads, below the same cell."""
+    asked = []
+    real = vm.Trace.score_terms
+    monkeypatch.setattr(vm.Trace, "score_terms", lambda *given, **named: asked.append(given) or real(*given, **named))
+    for page in ("heads", "inside_a_head"):
+        opened(page, **{**INDUCTION, "cell_shows": "step by step"})
+        assert not asked
+        test = opened(page, **INDUCTION)
+        assert len(asked) == 1
+        assert "Of all heads, **layer 0, head 0** adds most on the key's side" in said(test)
+        asked.clear()
+
+
+def test_terms_of_a_large_model_are_worked_out_beside_the_page(monkeypatch):
+    """With a bar and a stop; what is drawn is the same."""
+    plain, asked = said(opened("inside_a_head", **INDUCTION)), []
+
+    def tell(done=0, total=None, words=""):
+        asked.append((done, total))
+
+    def finished(work, **named):
+        asked.append(named["name"])
+        return work(SimpleNamespace(tell=tell))
+
+    monkeypatch.setattr("viz_ui.parts.why_here.is_small", lambda _: False)
+    monkeypatch.setattr("viz_ui.frame.jobs.finished", finished)
+    assert said(opened("inside_a_head", **INDUCTION)) == plain
+    assert asked == ["why_here", (0, 11)], "of the 11 keys that query 10 may read"
+
+
+def test_a_cell_that_the_head_hardly_reads_leads_to_one_that_tells():
+    test = opened("inside_a_head", **{**INDUCTION, "cell": "10.5"})
+    assert "This head hardly reads this key" in said(test)
+    test.button(key="why_telling").click().run()
+    assert address_of(test)["cell"] == "11.4", "the next token of what comes again"
+    assert "hardly" not in said(test)
 
 
 @pytest.mark.parametrize("than", ["the mean of its row", "nothing", "another key"])
@@ -65,7 +116,7 @@ def test_the_head_that_wrote_it_is_one_click_away():
     ],
 )
 def test_every_kind_of_model_says_it(model, prompt, more, than):
-    test = opened("inside_a_head", model=model, prompt=prompt, than=than, pairs="true", **more)
+    test = opened("inside_a_head", model=model, prompt=prompt, **WHY, than=than, pairs="true", **more)
     found = re.search(r"Remainder: \*\*(.*?)\*\*", said(test))[1]
     value = float(re.sub(r"×10(.*)", lambda m: "e" + m[1].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")), found)
                   .replace("−", "-").replace(",", ""))  # fmt: skip

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import viz_model as vm
+from tests.support.score_sums import summed_scores
 from tests.support.small_models import small_model
 from tests.support.transformers_tiny_gpt import FOLDER as GPT
 from viz_model.attribution.components import components
@@ -59,10 +60,17 @@ def test_terms_of_a_score_add_up_to_the_drawn_one(name):
             query = trace.length - 1 - layer
             found = trace.score_terms(layer, head, query, key)
             assert found.score == pytest.approx(float(scores[query, key]), abs=1e-9)
-            close = 2e-6 * float(found.terms.abs().sum()) + 1e-5
-            assert abs(found.remainder) < close
             np.testing.assert_allclose(found.of_query.sum(), found.of_key.sum(), atol=1e-9)
             assert (len(found.names_query), len(found.names_key)) == tuple(found.terms.shape)
+
+
+@pytest.mark.parametrize("name", [*NAMES, *SMALL])
+def test_sums_of_all_cells_of_all_heads_are_the_drawn_scores(name):
+    for trace in parts_of(traced(name)):
+        for layer, head in np.ndindex(trace.n_layers, trace.config.n_heads):
+            scores = trace.scores(layer, head).double()
+            close = 1e-5 * max(1.0, float(scores.abs().max()))
+            np.testing.assert_allclose(summed_scores(trace, layer, head), scores, atol=close)
 
 
 @pytest.mark.parametrize("name", ["tiny-gpt", "tiny-llama", "rms, gated, rotary, shared keys"])
