@@ -8,13 +8,14 @@ from torch import Tensor
 
 import viz_model as vm
 from viz_model.intervention.ablation import Ablation
+from viz_model.intervention.contrast import with_another_token
 from viz_model.intervention.replacement import MEAN, OTHER, TEXT_MEAN, ZERO, Values
 from viz_model.model.prompts import Tokens
 from viz_model.training.held_out import long_rows
 from viz_ui.frame.address import linked
 from viz_ui.frame.view import View, traced
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted, number, plain
+from viz_ui.look.text import counted, number, plain, sentence
 from viz_ui.parts.token_choice import choose_token, token_words
 
 WAYS = {"zero": ZERO, "its mean over the prompt": MEAN, "its mean over a text": TEXT_MEAN, "another prompt": OTHER}
@@ -31,7 +32,7 @@ ROUNDINGS = 10  # an effect of less than so many times what a pass without any e
 class Replaced:
     """What stands in the place of a unit. how: one of `viz_model.intervention.replacement.HOW`.
 
-    text: what the reader typed; key: what tells this choice from others. words: what the values are of, as Markdown.
+    key: what tells this choice from others. words: what the values are of, as Markdown. values: what `ablate` is given.
     """
 
     how: str
@@ -94,20 +95,34 @@ def _text(view: View) -> Replaced:
 
 
 def _other(view: View) -> Replaced:
+    found = _changed(view.name, st.session_state.prompt, view)
     typed = linked(
         st.text_input,
         "The other prompt",
         key="other_prompt",
         max_chars=LONGEST,
-        help="Tokens are put in one by one, so it should have as many tokens as the prompt. If it has not, the tokens "
+        placeholder=found,
+        help="If this box is empty, it is your prompt with one token replaced. Values are put in token by token, so "
+        "the other prompt should have as many tokens as yours. If it has not, the tokens "
         "that both begin with, and those that both end with, belong together. The others keep their values.",
     )
-    if not typed:
+    text = typed or found
+    if not text:
         raise vm.VizError("Type another prompt, best with as many tokens as this one. Its values will be put in.")
-    sent = view.model.chat(typed) if isinstance(view.prompt, Tokens) else typed
+    words = "" if typed else f"The other prompt is yours with one token replaced: “{plain(sentence(text))}”."
+    sent = view.model.chat(text) if isinstance(view.prompt, Tokens) else text
     target = view.trace.read.ids if view.model.has_source else None
     other = traced(view.name, sent, view.trace.mask_name, view.part, target, kind="other_prompt", most=2, can_stop=True)
-    return Replaced(OTHER, (OTHER, other.ids, other.key_ids), values=lambda: other)
+    return Replaced(OTHER, (OTHER, other.ids, other.key_ids), words, lambda: other)
+
+
+@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
+def _changed(name: str, typed: str, _view: View) -> str | None:
+    """The prompt with one token replaced; None where that cannot be done."""
+    model = _view.model
+    is_plain = isinstance(_view.prompt, str) and _view.trace.own_mask  # else another pass, of what was typed alone
+    trace = _view.trace if is_plain else model.trace(typed)
+    return with_another_token(model, trace.of("encoder") if model.has_source else trace, typed)
 
 
 @dataclass(frozen=True)

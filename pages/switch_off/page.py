@@ -255,10 +255,10 @@ def draw_replacement(view: View, one: Ablation, replaced: Replaced) -> None:
     if replaced.how == OTHER:
         pairs, length = len(one.replaced.alignment.pairs), view.trace.length
         st.caption(
-            f"All {counted(length, 'token')} have a counterpart in the other prompt."
+            f"{replaced.words} All {counted(length, 'token')} have a counterpart in the other prompt."
             if pairs == length
-            else f"Of {counted(length, 'token')}, {pairs} have a counterpart in the other prompt: those that both "
-            "begin with, and those that both end with. The others keep their values."
+            else f"{replaced.words} Of {counted(length, 'token')}, {pairs} have a counterpart in the other prompt: "
+            "those that both begin with, and those that both end with. The others keep their values."
         )
 
 

@@ -76,7 +76,7 @@ class Ablation:
     @property
     def kl_rounding(self) -> float:
         """How much of a KL divergence may be rounding: that of a pass in which nothing was changed."""
-        return max(float(_divergence(self.logits, self.again[None])), self._spacing**2)
+        return max(float(divergences(self.logits, self.again[None])), self._spacing**2)
 
     def logit_rounding(self, token: int, than: int | None = None) -> float:
         """The same of `logit_change`, without its sign."""
@@ -223,7 +223,7 @@ def ablate_units(
             unit=unit,
             replaced=replaced,
             heads=places[unit],
-            kl=_table(shape, places[unit], _divergence(before, found[own])),
+            kl=_table(shape, places[unit], divergences(before, found[own])),
             logits=before,
             edited=found[own],
             again=found[0],
@@ -297,11 +297,15 @@ def _losses(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
     return (total / count).to(hidden.dtype)
 
 
-def _divergence(before: Tensor, edited: Tensor) -> Tensor:
-    """Logits (V,) and (N,V) -> KL in bits (N,), in float64."""
+def divergences(before: Tensor, edited: Tensor) -> Tensor:
+    """Logits (V,) of a prediction and (N,V) of others -> the KL divergence of each from it in bits (N,), in float64.
+
+    A token that a model forbids, whose logit is −∞, adds nothing.
+    """
     logs, found = before.double().log_softmax(-1), []
     for some in edited.split(32):  # a vocabulary may be large
-        found.append((logs.exp() * (logs - some.double().log_softmax(-1))).sum(-1).clamp_min(0) / math.log(2))
+        terms = logs.exp() * (logs - some.double().log_softmax(-1))
+        found.append(terms.where(logs > -torch.inf, 0.0).sum(-1).clamp_min(0) / math.log(2))
     return torch.cat(found)
 
 

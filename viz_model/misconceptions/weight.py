@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import VizError
+from viz_model.intervention.ablation import divergences
 from viz_model.intervention.batches import RowEdits, edited_logits, refuse_without_prediction
 from viz_model.jobs import Tell, untold
 from viz_model.model import Model
@@ -106,12 +107,6 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     spread = [rank - rank.mean() for rank in ranks]
     size = math.sqrt(float((spread[0] ** 2).sum() * (spread[1] ** 2).sum()))
     return float((spread[0] * spread[1]).sum()) / size if size else math.nan
-
-
-def divergences(before: Tensor, edited: Tensor) -> Tensor:
-    """Logits (V,) and (N,V) -> KL in bits (N,)."""
-    logs, changed = before.double().log_softmax(-1), edited.double().log_softmax(-1)
-    return (logs.exp() * (logs - changed)).sum(-1).clamp_min(0) / math.log(2)
 
 
 def _ranks(numbers: np.ndarray) -> np.ndarray:

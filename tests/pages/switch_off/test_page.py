@@ -60,7 +60,8 @@ def test_values_of_another_prompt_stand_where_both_have_a_token():
     test.text_input(key="other_prompt").set_value("xyz").run()
     assert "Choose one of equal length" in said(test)
     test.text_input(key="other_prompt").set_value("").run()
-    assert "Type another prompt" in said(test)
+    assert "The other prompt is yours with one token replaced: “The red fox met" in said(test)
+    assert "All 21 tokens have a counterpart" in said(test)
 
 
 @pytest.mark.parametrize("off", ["head", "feed-forward", "layer"])
@@ -103,6 +104,15 @@ def test_the_band_shows_every_other_head_and_the_chosen_one():
     kl = [number(float(value)) for value in found.kl[1]]
     assert others["customdata"] == [[f"layer 1, head {head}", kl[head]] for head in range(1, 8)]
     assert own["customdata"] == [["layer 1, head 0", kl[0]]]
+
+
+def test_any_token_can_be_looked_at():
+    model = vm.load("tiny-gpt")
+    found = vm.ablate(model, PROMPT)
+    test = page(effect="two logits", token="·fox", than_token="·goose")
+    fox, goose = (model.encode(word)[0] for word in (" fox", " goose"))
+    assert drawn_matrices(test)["effect"][0] == pytest.approx(found.logit_change(fox, goose).numpy(), abs=1e-4)
+    assert "The logit of **·fox** minus that of **·goose**" in said(test)
 
 
 def test_another_mask_is_not_lost():

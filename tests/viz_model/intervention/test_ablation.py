@@ -9,7 +9,7 @@ import viz_model as vm
 from tests.support.small_models import small_model
 from tests.support.transformers_tiny_gpt import gpt2
 from tests.support.transformers_tiny_llama import llama
-from viz_model.intervention.ablation import ablate_units, band
+from viz_model.intervention.ablation import ablate_units, band, divergences
 from viz_model.model import Model
 
 TWICE = "The red fox met a grey goose by the old mill. The red fox met a grey goose by the"
@@ -275,3 +275,8 @@ def test_a_trace_under_another_mask_keeps_it_for_every_unit():
     with vm.edit({"blocks.2.ffn.out": torch.zeros_like}):
         edited = model.trace("The king had a ring", mask="bidirectional").logits
     np.testing.assert_allclose(found.edited[2], edited, atol=1e-4)
+
+
+def test_a_forbidden_token_makes_no_divergence_infinite():
+    before, edited = torch.tensor([1.0, 2.0, -torch.inf]), torch.tensor([[2.0, 1.0, -torch.inf]])
+    assert divergences(before, edited) == pytest.approx(float(divergences(before[:2], edited[:, :2])))
