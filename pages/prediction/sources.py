@@ -18,6 +18,7 @@ from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass
 MOST_HEADS = 12
 MOST_COLUMNS = 24
 ROUNDING = 1e-4  # of the largest share
+NO_TOKEN = "no token"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
         "A row is a head's bar above, split by the token whose value vector the head read: weight · V · W\\_O, "
         "through the frozen final norm and the unembedding. The split is exact. The bias of the value vectors is part "
         "of each token's share. The bias after W\\_O is part of no head: it is among the biases above."
-        f"{sink_words(view)} Kobayashi et al. 2020, “Attention is Not Only a Weight”, §2.2.",
+        f"{sink_words(view)}{no_token_words(found)} Kobayashi et al. 2020, “Attention is Not Only a Weight”, §2.2.",
         help=explained("value", "attention weight", "frozen norm"),
     )
 
@@ -81,9 +82,8 @@ def draw_matrix(view: View, found: LogitSources) -> None:
     """Heads × tokens; a column of its own for what is of no token, where an edit of the pass makes that more than
     rounding."""
     shares, labels = found.terms.numpy(), list(view.key_labels)
-    rest = found.of_no_token.numpy()[:, None]
-    if np.abs(rest).max() > ROUNDING * np.abs(shares).max():
-        shares, labels = np.hstack((shares, rest)), [*labels, "no token"]
+    if has_no_token(found):
+        shares, labels = np.column_stack((shares, found.of_no_token.numpy())), [*labels, NO_TOKEN]
     cut = strongest(shares)
     heads, tokens = shares.shape
     rows = ["{}.{}: {}".format(*place(found, at), number(float(shares[at].sum()), 3)) for at in cut.rows]
@@ -150,6 +150,17 @@ def sink_words(view: View) -> str:
     if view.trace.sink(0, 0) is None:
         return ""
     return " A part of each head's weight is on its sink, which carries no value and adds nothing."
+
+
+def has_no_token(found: LogitSources) -> bool:
+    """Whether more than rounding is of no token."""
+    return bool(found.of_no_token.abs().max() > ROUNDING * found.terms.abs().max())
+
+
+def no_token_words(found: LogitSources) -> str:
+    if not has_no_token(found):
+        return ""
+    return f" “{NO_TOKEN}” is what an edit of the pass put in the place of a head's mixed values."
 
 
 def place(found: LogitSources, at: int) -> tuple[int, int]:

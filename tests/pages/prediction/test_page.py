@@ -146,6 +146,18 @@ def test_an_edit_is_made_in_the_pass_with_the_hidden_token_too():
     assert table["output"].tolist() == pytest.approx(top.tolist(), abs=1e-6)
 
 
+def test_what_an_edit_put_into_a_head_is_a_column_of_its_own():
+    edit = vm.SetValues(1, 0, "The old king had a ring.")
+    test = opened("prediction", **LAST | {"edits": edit.written})
+    found = vm.load("tiny-gpt").trace(PROMPT, edits=[edit])
+    shares = found.logit_sources(int(found.logits.argmax()), 20, "mean")
+    drawn = drawn_matrices(test)["sources"][0]
+    assert drawn.shape == (MOST_HEADS, 22)
+    assert drawn[:, -1].sum() == pytest.approx(float(shares.of_no_token.sum()), abs=1e-5)
+    assert "“no token” is what an edit" in said(test)
+    assert "no token" not in said(opened("prediction", **LAST))
+
+
 def test_the_strongest_rows_and_columns_and_what_is_left():
     terms = np.random.default_rng(0).normal(size=(20, 40))
     terms[3], terms[:, 7] = 9.0, 5.0
