@@ -229,6 +229,6 @@ def _draw_pairs(view: View, terms: ScoreTerms) -> None:
         role="scores",
         scale="diverging",
     )
-    panels([pairs], key="why_pairs", matrix_width=720, on_open=note_opened)
+    panels([pairs], key="why_pairs", matrix_width=720, feature_width=440, on_open=note_opened)
     names = {"pairs": named(view, "terms of the score", "score_terms", view.where, of=pass_words(view.trace))}
     open_noted_matrix(view, {"pairs": pairs}, names=names)

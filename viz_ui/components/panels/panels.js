@@ -243,11 +243,13 @@ export class Panels {
     const specs = this.matrices().map(({ spec }) => spec);
     const tokens = Math.max(1, ...specs.flatMap(({ rows, columns }) => [
       rows.index ? rows.labels.length : 0, columns.index ? columns.labels.length : 0]));
-    const longestLabel = tokens > 150 ? 66 : width < 700 ? 84 : 108; // many cells need the room themselves
+    const areNames = specs.every(({ rows, columns }) => !rows.index && !columns.index); // few words, to be read whole
+    const ofTokens = tokens > 150 ? 66 : width < 700 ? 84 : 108; // many cells need the room themselves
+    const longestLabel = areNames ? 150 : ofTokens;
     /** @param {string[]} labels */
     const rowLabel = (labels) => Math.min(longest(labels) + 10, longestLabel);
     /** @param {string[]} labels */
-    const columnLabel = (labels) => Math.min(longest(labels) + 10, 92);
+    const columnLabel = (labels) => Math.min(longest(labels) + 10, areNames ? 150 : 92);
     /**
      * @param {number} room
      * @param {number} count
