@@ -158,7 +158,7 @@ class Effect:
         if self.kind == LOGIT:
             return f"change of the logit of “{self.names[0]}”"
         if self.kind == DIFFERENCE:
-            return f"change of the logit of “{self.names[0]}” minus that of “{self.names[1]}”"
+            return f"change of logits: “{self.names[0]}” − “{self.names[1]}”"  # short: two pictures stand in a row
         return "change of the loss, nats a token" if self.kind == LOSS else "change of the prediction, bits"
 
     def of(self, found: Ablation) -> Tensor:
