@@ -2,8 +2,8 @@
 
     python benchmarks/patching.py [--rounds 5] [--tokens 20]
 
-Prints medians of processor time and how many plain passes each map costs; a map of n cells patched one by one would
-cost about n of them. Ends with status 1 above the budget.
+Prints medians of processor time and how many plain passes each map costs; n cells (of paths, twice n) patched one by
+one would cost about n of them. Ends with status 1 above the budget.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main() -> int:
     seconds = {name: statistics.median(taken[1:]) for name, taken in times.items()}
     for name, (cells, _) in measured.items():
         passes = seconds[name] / seconds["one plain pass"]
-        print(f"{name:20} {cells:5} patched passes  {1000 * seconds[name]:7.1f} ms = {passes:6.1f} plain passes")
+        print(f"{name:20} {cells:5} cells  {1000 * seconds[name]:7.1f} ms = {passes:6.1f} plain passes")
     missed = options.tokens == 20 and seconds["layers × positions"] > BUDGET_SECONDS
     print(f"budget {BUDGET_SECONDS} s for layers × positions of 20 tokens: {'missed' if missed else 'kept'}")
     return int(missed)

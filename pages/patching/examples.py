@@ -44,7 +44,7 @@ EXAMPLES = {
             "She or he?", "The king loved his daughter, and he", "The queen loved her daughter, and he", (3, 0), (7, 1)
         ),
     ),
-    "tiny-seq2seq": (PromptPair("Which month?", "Friday, 3 May 2024", "Friday, 3 Jun 2024"),),
+    "tiny-seq2seq": (PromptPair("Which month?", "Friday, 3 May 2024", "Friday, 3 Jun 2024", (1, 1), (6, 10)),),
     "induction": (PromptPair("What follows C?", "KIgCDZLTSVaEjC", "KIgSDZLTCVaEjC", (1, 1), (13, 4)),),
 }
 

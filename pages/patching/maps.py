@@ -70,9 +70,9 @@ def draw_choice() -> MapChoice:
         "head**: what a head adds to the query, key or value of the chosen head, a later one\n\n"
         + explained("path patching"),
     )
-    into = linked(
-        st.selectbox, "Into the head's", list(INPUTS), index=1, key="into", width=110, disabled=MAPS[chosen] != PATHS
-    )
+    into = "key"
+    if MAPS[chosen] == PATHS:
+        into = linked(st.selectbox, "Into the head's", list(INPUTS), index=1, key="into", width=110)
     direction = linked(
         st.segmented_control,
         "Direction",
@@ -112,7 +112,7 @@ def patched(view: View, pair: ComparedRuns, choice: MapChoice) -> Patching:
 
     return kept_result(
         work,
-        words=f"Running the prompt {passes:,} times, each time with another value put in",
+        words=f"Running the prompt up to {passes:,} times, each time with another value put in",
         name=f"patching_{choice.sites.replace('.', '_')}",
         of=(view.name, pair.key, choice, of),
         at_once=not takes_a_second(model, pair.clean.read.ids, passes),

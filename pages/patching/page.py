@@ -13,11 +13,11 @@ from pages.patching.prompts import (
     draw_other_prompt,
     pair_of,
 )
-from viz_model.intervention.patching import Patching
+from viz_model.intervention.patching import HEADS, Patching
 from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped
-from viz_ui.frame.view import current_view
+from viz_ui.frame.view import begin_with_head, current_view
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, sentence
 
@@ -39,6 +39,8 @@ def draw() -> None:
         pair = pair_of(view, other, answers)
         draw_aligned(view, pair)
         found = patched(view, pair, choice)
+        if choice.sites == HEADS:
+            begin_with_head(lambda: divmod(int(found.effect.argmax()), found.effect.shape[1]))
     except Stopped:
         return
     except vm.VizError as error:

@@ -46,11 +46,11 @@ def test_a_cell_is_one_choice_by_hand_and_by_keys_and_back_takes_it_back(page, a
 def test_a_token_of_the_two_prompts_is_chosen_by_keys(page, app_url):
     open_page(page, f"{app_url}/patching?{urlencode(LINK)}")
     tokens = page.get_by_role("group", name="The two prompts")
-    tokens.get_by_role("button", name="12 ·blue, in both").focus()
+    tokens.get_by_role("button", name="12 ·blue 12 ·blue, the same").focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
     eventually(lambda: address(page)["cell"], "11.2")
-    expect(tokens.get_by_role("button", name="11 ·The, in both")).to_have_attribute("aria-pressed", "true")
+    expect(tokens.get_by_role("button", name="11 ·The 11 ·The, the same")).to_have_attribute("aria-pressed", "true")
     expect(page.get_by_text("Layer 1, head 0: what token 11 reads")).to_be_visible()
 
 

@@ -101,20 +101,26 @@ def patch(
     chosen = _layers(runs.base, layers)
     names = {layer: _site(runs, sites, layer) for layer in chosen}
     streams = _streams(runs)
-    values = values_at(model, runs.origin, [*names.values(), *streams])
+    sought = [*names.values(), *streams]
+    values, own = (values_at(model, run, sought) for run in (runs.origin, runs.base))
     if names[chosen[0]] not in values:
         raise VizError(f"{model.name} has no {SITES[sites]} that could be patched. Choose other values.")
     pairs = runs.alignment.pairs
     every_head = range(model.config.n_heads)
     cells: dict[tuple[int, ...], RowEdits] = {}
     for layer, name in names.items():
-        value = values[name]
+
+        def edit(pairs, head=None, name=name) -> RowEdits:
+            """None where both runs have the same value there."""
+            change = put(values[name], pairs, head)
+            return {} if torch.equal(change(own[name].clone()), own[name]) else {name: change}
+
         if sites == HEADS:
-            cells |= {(layer, head): {name: put(value, pairs, head)} for head in every_head}
+            cells |= {(layer, head): edit(pairs, head) for head in every_head}
         elif sites == HEAD_POSITIONS:
-            cells |= {(layer, head, pair[1]): {name: put(value, [pair], head)} for head in every_head for pair in pairs}
+            cells |= {(layer, head, pair[1]): edit([pair], head) for head in every_head for pair in pairs}
         else:
-            cells |= {(layer, pair[1]): {name: put(value, [pair])} for pair in pairs}
+            cells |= {(layer, pair[1]): edit([pair]) for pair in pairs}
     everything = {name: put(values[name], aligned) for name, aligned in streams.items()}
     shape = (runs.base.n_layers,)
     shape += () if sites in (STREAM, ATTENTION, FEED_FORWARD) else (model.config.n_heads,)
@@ -125,15 +131,17 @@ def patch(
 def patched(
     runs: Runs, sites: str, cells: dict[tuple[int, ...], RowEdits], shape: tuple[int, ...], whole: RowEdits, tell: Tell
 ) -> Patching:
-    """Run the base with the edits of each cell alone, with none of them, and with `whole`."""
-    edits = [*cells.values(), {}, whole]
+    """Run the base with the edits of each cell alone, with none of them, and with `whole`. A cell without an edit, for
+    both runs have the same value there, is not run: it is as if nothing were put in."""
+    edits = [*filter(None, cells.values()), {}, whole]
     tell(0, len(edits))
-    found = runs.differences(edits, lambda done: tell(done, len(edits)))
+    *numbers, of_nothing, of_whole = runs.differences(edits, lambda done: tell(done, len(edits))).tolist()
     difference = torch.full(shape, torch.nan, dtype=torch.float64)
-    for place, number in zip(cells, found[:-2], strict=True):
-        difference[place] = number
+    measured = iter(numbers)
+    for place, edit in cells.items():
+        difference[place] = next(measured) if edit else of_nothing
     base, origin = runs.ends
-    nothing, whole = ((found[-2:] - base) / (origin - base)).tolist()
+    nothing, whole = ((number - base) / (origin - base) for number in (of_nothing, of_whole))
     return Patching(
         sites=sites,
         part=runs.part,

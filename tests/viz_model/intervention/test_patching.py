@@ -204,6 +204,17 @@ def test_the_reverse_is_the_same_with_the_prompts_exchanged(sites):
     assert there.effect.shape[-1] == (8 if sites == "heads" else 14)
 
 
+def test_what_is_the_same_in_both_runs_is_not_run_again():
+    """Before the first token that differs, a causal model has the same values in both runs."""
+    model, told = vm.load("tiny-gpt"), []
+    start = "There was once a king. "
+    found = vm.patch(model, start + CLEAN, start + CORRUPTED, answer=ANSWER, tell=lambda *step: told.append(step))
+    first = len(model.encode(start.rstrip())) + 1  # the first of the two tokens that differ
+    assert found.effect[:, :first].tolist() == [[found.nothing] * first] * 4
+    length = found.effect.shape[1]
+    assert told[-1] == (2 + 3 * (length - first) + 2,) * 2, "two tokens before layer 0, and the two ends"
+
+
 def test_a_mask_of_the_traces_stays():
     model = vm.load("tiny-gpt")
     own, both = (vm.patch(model, CLEAN, CORRUPTED, "heads", ANSWER).effect for _ in range(2))

@@ -172,8 +172,9 @@ test("two texts stand one above the other, and what differs is marked and said",
   assert.deepEqual(columns.map((node) => node.children.map((line) => line.textContent)),
     [["0 The", "0 The"], ["1 blue", "1 brave"], ["–", "2 old"]]);
   assert.deepEqual(columns.map(({ classList }) => classList.contains("other")), [false, true, true]);
-  assert.deepEqual(columns.map((node) => node.ariaLabel), ["0 The, in both",
-    "clean: 1 blue, corrupted: 1 brave, different", "clean: no token, corrupted: 2 old, different"]);
+  assert.deepEqual(columns.map((node) => node.ariaLabel),
+    ["0 The 0 The, the same", "1 blue 1 brave, different", "– 2 old, different"]);
+  assert.equal(columns[2].ariaDescription, "clean: no token, corrupted: 2 old");
   assert.deepEqual(columns.map(({ ariaPressed, tabIndex }) => [ariaPressed, tabIndex]),
     [["false", -1], ["true", 0], ["false", -1]]);
   happens(columns[2], "click");

@@ -53,12 +53,13 @@ class AlignedTokens {
    */
   column({ columns, names, differing, chosen }, at) {
     const node = button(`column${differing[at] ? " other" : ""}`), labels = columns[at];
-    node.append(...labels.map((label) => element("span", label === null ? "none" : "token", label ?? "–")));
+    const [first, second] = labels.map((label) => element("span", label === null ? "none" : "token", label ?? "–"));
+    node.append(first, " ", second);
     node.value = String(at);
     node.tabIndex = at === (chosen ?? 0) ? 0 : -1;
     node.ariaPressed = String(at === chosen);
-    const said = labels.map((label, row) => `${names[row]}: ${label ?? "no token"}`);
-    node.ariaLabel = differing[at] ? `${said.join(", ")}, different` : `${labels[0]}, in both`;
+    node.ariaLabel = `${labels.map((label) => label ?? "–").join(" ")}, ${differing[at] ? "different" : "the same"}`;
+    node.ariaDescription = labels.map((label, row) => `${names[row]}: ${label ?? "no token"}`).join(", ");
     return node;
   }
 
