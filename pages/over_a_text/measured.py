@@ -32,7 +32,8 @@ class ReportSoFar:
 
 def reading_key(view: View, text: ChosenText, windows: int) -> tuple:
     """What a report is of; not the head that is looked at."""
-    return view.name, view.part, view.trace.mask_name, text.key, windows
+    edits = tuple(edit.written for edit in view.edits)
+    return view.name, view.part, view.trace.mask_name, edits, text.key, windows
 
 
 def report(view: View, text: ChosenText, windows: int, watch: Callable[[HeadReport], None]) -> HeadReport | None:

@@ -1,11 +1,14 @@
 """Over a text: what every head does, on average, over a whole text."""
 
+from collections.abc import Hashable
+
 import numpy as np
 import streamlit as st
 
 import viz_model as vm
 from pages.over_a_text.figures import curve_figure, scatter_figure
-from pages.over_a_text.measured import report
+from pages.over_a_text.measured import reading_key, report
+from pages.over_a_text.shown_windows import draw_windows
 from pages.over_a_text.texts import ChosenText, choose_text
 from viz_model.heads.patterns import ENTROPY, FIRST, INDUCTION, MEAN_DISTANCE, PATTERNS, PREVIOUS, UNITS
 from viz_model.heads.report import MIXED, HeadReport
@@ -40,11 +43,12 @@ def draw() -> None:
         help=explained("head", "layer", "token", "attention weight", "induction", "previous-token head"),
     )
     try:
-        found, text, pattern = draw_choices(view)
+        found, text, pattern, key = draw_choices(view)
         if found is None:
             return
         with main_picture():
             draw_heads(found, pattern, text)
+        draw_windows(view, found, pattern, key)
         draw_table(found)
         draw_scatter(found)
     except vm.VizError as error:
@@ -53,7 +57,7 @@ def draw() -> None:
     draw_sources()
 
 
-def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str]:
+def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str, Hashable]:
     """What is read and which pattern is drawn; the report, as far as it is there."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         text = choose_text(view)
@@ -73,10 +77,10 @@ def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str]:
     def watch(so_far: HeadReport) -> None:
         growing.markdown(strongest_words(so_far, pattern))
 
-    found = report(view, text, windows, watch)
+    key, found = reading_key(view, text, windows), report(view, text, windows, watch)
     growing.empty()
     if found is None:
-        return None, text, pattern
+        return None, text, pattern, key
     with choice.container():
         first = PREVIOUS if PREVIOUS in found.patterns else FIRST
         pattern = linked(
@@ -88,7 +92,7 @@ def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str]:
             width=220,
             help="\n".join(f"- **{name}**: {PATTERNS[name]}" for name in found.patterns),
         )
-    return found, text, pattern
+    return found, text, pattern, key
 
 
 def strongest_words(so_far: HeadReport, pattern: str) -> str:
@@ -187,7 +191,7 @@ def what_was_read(found: HeadReport, text: ChosenText) -> str:
     """The windows that the numbers are of, as the end of a sentence."""
     windows = counted(len(found.windows), "window")
     if found.is_partial:
-        windows = f"the first {len(found.windows)} of {counted(found.planned, 'window')}, which are a partial result"
+        windows = f"{len(found.windows)} of {counted(found.planned, 'window')}, a partial result in random order,"
     return f"{windows} ({found.n_tokens:,} tokens) {text.words}."
 
 

@@ -267,6 +267,8 @@ class HeadReport:
 
         _pass_through(self.model, [window], self.part, self.mask, keep, untold)
         inside = cells.features[base][0] if isinstance(base, str) else _at_distance(found[layer].shape, base)
+        inside = inside.clone()
+        inside[0] &= not inside[1:].any()  # the first query often has one key alone, which tells nothing
         query, key = divmod(int(found[layer].masked_fill(~inside, -1).argmax()), inside.shape[1])
         return HeadExample(window, mean, query, key, float(found[layer][query, key]))
 

@@ -2,18 +2,20 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 
 import viz_model as vm
-from pages.over_a_text import measured, texts
+from pages.over_a_text import measured, shown_windows, texts
 from pages.over_a_text.measured import ReportSoFar
 from tests.support.app import address_of, drawn_matrices, opened
 from tests.support.page_parts import Noted, page_module
 from viz_model.heads import report as reports
 from viz_model.heads.report import growing_report
-from viz_model.heads.windows import repeats
+from viz_model.heads.windows import Window, repeats
+from viz_model.model.prompts import Tokens
 from viz_model.training.held_out import held_out_text
 from viz_ui.frame.text_in_address import to_address
 from viz_ui.look.text import number, percent
@@ -90,7 +92,7 @@ def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
     test.session_state.readings.get(key, ReportSoFar).report = some
     test.session_state.over_a_text_stopped = key
     test.run()
-    assert "the first 1 of 16 windows, which are a partial result (80 tokens)" in said(test)
+    assert "1 of 16 windows, a partial result in random order, (80 tokens)" in said(test)
     assert "A 95 % interval needs at least 8 windows." in said(test)
     test.button(key="over_a_text_again").click().run()
     assert not test.exception, test.exception
@@ -100,6 +102,41 @@ def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
     test.session_state.readings.get(key, ReportSoFar).report = None
     test.session_state.over_a_text_stopped = key
     assert "Not finished" in said(test.run())
+
+
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        ("tiny-gpt", {"read": "a text of yours", "pasted": to_address("The fox met a goose by the old mill. " * 30)}),
+        ("tiny-seq2seq", {"part": "cross"}),
+        ("tiny-bert", {"read": "the prompt"}),
+    ],
+)
+def test_a_window_opens_on_heads_as_it_was_read(model, more):
+    """The page Heads then has the text, the head and the cell whose weight was told."""
+    test = opened("over_a_text", model=model, prompt="The king was", head="1.0", examples="true", **more)
+    line = next(one.value for one in test.markdown if one.value.startswith("The window from token"))
+    link = test.get("link_button")[0].proto.url
+    assert link.startswith("./?"), "the first page, whatever stands before its address"
+    test = opened("heads", **{name: text for name, [text] in parse_qs(link.removeprefix("./?")).items()})
+    view = test.session_state["view"]
+    assert (view.layer, view.head, view.part) == (1, 0, more.get("part", "self"))
+    weight = float(view.trace.weights(1, 0)[view.query, view.key])
+    assert line.endswith(f"**{number(weight, 3)}**.")
+    assert view.query > 0, "the first query may read one key alone"
+
+
+def test_a_window_that_a_prompt_cannot_give_is_not_offered():
+    model = vm.load("tiny-gpt")
+    assert shown_windows.prompt_of(model, Window(tokens_of(model, model.ids(" the king")), None, 0)) == {
+        "prompt": " the king"
+    }
+    halves = [model.ids("a")[0], model.ids("b")[0], model.ids("o")[0], model.ids("u")[0], model.ids("t")[0]]
+    assert shown_windows.prompt_of(model, Window(tokens_of(model, halves), None, 0)) is None
+
+
+def tokens_of(model, ids):
+    return Tokens(tuple(ids), tuple(model.token_bytes(ids)))
 
 
 def test_what_is_known_so_far_is_said_meanwhile():
@@ -154,8 +191,17 @@ def test_a_text_that_the_model_cannot_read_is_said():
     assert "half of a surrogate pair" in said(test.run())
 
 
+def test_edits_reach_every_window():
+    edited = opened("over_a_text", **QUICK, edits="off:1.0", pattern="first token")
+    model = vm.load("tiny-gpt")
+    rows = repeats(model, 16, 40)
+    found = vm.head_report(model.edited([vm.SwitchOff(1, 0)]), rows)
+    np.testing.assert_allclose(drawn_matrices(edited)["pattern_means"][0], found.mean("first token"), atol=1e-4)
+    assert abs(found.mean("first token") - vm.head_report(model, rows).mean("first token")).max() > 0.001
+
+
 def test_keys_of_reports():
-    view = SimpleNamespace(name="m", part="self", trace=SimpleNamespace(mask_name="causal"))
+    view = SimpleNamespace(name="m", part="self", trace=SimpleNamespace(mask_name="causal"), edits=())
     one = texts.ChosenText("a", "", lambda _: "")
     keys = {measured.reading_key(view, text, windows) for text in (one, replace(one, key="b")) for windows in (16, 64)}
     assert len(keys) == 4
