@@ -112,7 +112,8 @@ def _other(view: View) -> Replaced:
     words = "" if typed else f"The other prompt is yours with one token replaced: “{plain(sentence(text))}”."
     sent = view.model.chat(text) if isinstance(view.prompt, Tokens) else text
     target = view.trace.read.ids if view.model.has_source else None
-    other = traced(view.name, sent, view.trace.mask_name, view.part, target, kind="other_prompt", most=2, can_stop=True)
+    kept = {"kind": "other_prompt", "most": 2, "can_stop": True}
+    other = traced(view.name, sent, view.trace.mask_name, view.part, target, edits=view.edits, **kept)
     return Replaced(OTHER, (OTHER, other.ids, other.key_ids), words, lambda: other)
 
 

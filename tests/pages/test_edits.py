@@ -1,5 +1,6 @@
 """The list of edits: what it holds, what every page then shows and says, and links with edits that cannot be made."""
 
+import ast
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,10 @@ PLACE = {"model": "tiny-gpt", "prompt": PROMPT, "head": "1.0", "cell": "20.9"}
 OFF, CELL, SCALE = vm.SwitchOff(0, 0), vm.SetWeight(1, 0, 20, 9), vm.ScaleHead(2, 6, 0.5)
 PAGES = sorted(path.parent.name for path in (ROOT / "pages").glob("*/page.py"))
 TITLES = {"flash_attention": "FlashAttention"}
+
+
+def title(page: str) -> str:
+    return TITLES.get(page, page.replace("_", " ").capitalize())
 
 
 def said(test) -> str:
@@ -40,14 +45,23 @@ def expected(*edits, layer=1, head=0, model="tiny-gpt", prompt=PROMPT) -> np.nda
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_says_which_pass_it_shows(page):
-    title = TITLES.get(page, page.replace("_", " ").capitalize())
     for is_embedded in (False, True):
         test = opened(page, is_embedded=is_embedded, **PLACE, edits=OFF.written)
-        if title in UNEDITED:
-            assert banner(test) == f":blue-badge[unedited pass] {UNEDITED[title]}"
+        if title(page) in UNEDITED:
+            assert banner(test) == f":blue-badge[unedited pass] {UNEDITED[title(page)]}"
         else:
             assert banner(test).startswith(":orange-badge[edited pass] Head 0 of layer 0 is switched off.")
     assert banner(opened(page, **PLACE)) == ""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if title(page) not in UNEDITED])
+def test_a_page_of_the_edited_pass_makes_no_pass_without_the_edits(page):
+    for path in (ROOT / "pages" / page).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "load_model", f"{path}:{node.lineno}: the model as it is; use view.model"
+                is_edited = any(keyword.arg == "edits" for keyword in node.keywords)
+                assert node.func.id != "traced" or is_edited, f"{path}:{node.lineno}: give edits=view.edits"
 
 
 def test_heads_shows_the_edited_pass_and_compares():
