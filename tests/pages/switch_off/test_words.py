@@ -57,7 +57,7 @@ def test_an_effect_is_named_by_what_changes_its_sign_and_its_unit():
         ("change of the prediction, bits", "The prediction", "changes by **−0.5000 bits**",
          "changes by **0.2500 bits**", "by −0.5000 to 0.2500 bits"),
         ("change of the logit of “a”", "The logit of **a**", *of_logits),
-        ("change of the logit of “a” minus that of “b”", "The logit of **a** minus that of **b**", *of_logits),
+        ("change of logits: “a” − “b”", "The logit of **a** minus that of **b**", *of_logits),
         ("change of the loss, nats a token", "The mean loss of the prompt", "falls by **0.5000 nats**",
          "rises by **0.2500 nats**", "by −0.5000 to +0.2500 nats"),
     ]  # fmt: skip
@@ -122,7 +122,9 @@ def test_heads_stand_apart_from_feed_forwards_and_layers_and_a_click_is_what_sta
     [((_, _, title, heads, _), options)] = page.noted.of("draw_head_matrix")
     assert title == "Change of the prediction, bits"
     np.testing.assert_array_equal(heads, found[HEAD].kl)
-    [wholes] = options["beside"].values()
+    [(named, wholes)] = options["beside"].items()
+    assert named.file_name == "small_switched_off_layers"
+    assert named.title.endswith("without each half and layer")
     np.testing.assert_array_equal(wholes.values, torch.cat((found[FEED_FORWARD].kl, found[LAYER].kl), 1))
     assert (wholes.column_labels, wholes.high) == (["feed-forward", "whole layer"], pytest.approx(27))
     assert (options["marked"], options["high"]) == ({"layer": 1, "part": 1}, pytest.approx(2.7))
@@ -132,6 +134,19 @@ def test_heads_stand_apart_from_feed_forwards_and_layers_and_a_click_is_what_sta
     ):  # fmt: skip
         options["on_pick"]({"panel": panel, "row": row, "column": column})
         assert page.noted.of("choose")[-1] == ((), chosen)
+
+
+@pytest.mark.parametrize(("unit", "row"), [(HEAD, 6), (FEED_FORWARD, 1)])
+def test_the_prediction_below_is_that_of_the_pass_without_what_is_chosen(page, view, unit, row):
+    found = {one: ablation(one) for one in (HEAD, FEED_FORWARD, LAYER)}
+    page.current_view, page.chosen_off = lambda: view, lambda *_: page.Off(unit, 1, 2)
+    for name in ("main_picture", "draw_picture", "draw_answer", "draw_replacement", "bring_sidebar_along"):
+        setattr(page, name, getattr(page.noted, name))
+    page.draw_effects.__wrapped__(found, EFFECTS[0], choice.Replaced(ZERO, (ZERO,)))
+    [((_, before, after, names, where), _)] = page.noted.of("draw_next_tokens")
+    torch.testing.assert_close(before, found[unit].logits)
+    torch.testing.assert_close(after, found[unit].edited[row])
+    assert (names, where) == (("everything on", "switched off"), "After token 3")
 
 
 def test_what_stands_in_its_place_is_said_with_its_tokens(page, view):
