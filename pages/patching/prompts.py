@@ -8,7 +8,7 @@ import viz_model as vm
 from pages.patching.examples import EXAMPLES, PromptPair, examples
 from viz_model.heads.comparison import single_token, with_token
 from viz_model.intervention.alignment import Alignment, align, shared_start
-from viz_model.intervention.contrast import telling_answers, with_another_token
+from viz_model.intervention.contrast import telling_answers
 from viz_model.model.prompts import Tokens
 from viz_ui.components.tokens.aligned_tokens import aligned_tokens
 from viz_ui.frame.address import begins_without, choose, linked
@@ -16,6 +16,7 @@ from viz_ui.frame.passes import Prompt
 from viz_ui.frame.view import View, choose_cell, traced
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import labels, plain, shown
+from viz_ui.parts.other_prompt import with_one_token_replaced
 
 LONGEST_PROMPT, LONGEST_ANSWER = 4000, 100  # characters
 CLEAN, CORRUPTED = "clean", "corrupted"
@@ -107,15 +108,7 @@ def _found_for(view: View) -> str:
     """The corrupted prompt that goes with the clean one, where nobody typed one."""
     typed = st.session_state.prompt
     known = {pair.clean: pair.corrupted for pair in examples(view.model)}
-    return known.get(typed) or _changed(view.name, typed, view) or typed
-
-
-@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _changed(name: str, typed: str, _view: View) -> str | None:
-    model = _view.model
-    is_plain = isinstance(_view.prompt, str) and _view.trace.own_mask  # else another pass, of what was typed alone
-    trace = _view.trace if is_plain else model.trace(typed)
-    return with_another_token(model, trace.of("encoder") if model.has_source else trace, typed)
+    return known.get(typed) or with_one_token_replaced(view) or typed
 
 
 def draw_answers() -> tuple[str, str]:

@@ -8,7 +8,6 @@ from torch import Tensor
 
 import viz_model as vm
 from viz_model.intervention.ablation import Ablation
-from viz_model.intervention.contrast import with_another_token
 from viz_model.intervention.replacement import MEAN, OTHER, TEXT_MEAN, ZERO, Values
 from viz_model.model.prompts import Tokens
 from viz_model.training.held_out import long_rows
@@ -16,6 +15,7 @@ from viz_ui.frame.address import linked
 from viz_ui.frame.view import View, traced
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number, plain, sentence
+from viz_ui.parts.other_prompt import with_one_token_replaced
 from viz_ui.parts.token_choice import choose_token, token_words
 
 WAYS = {"zero": ZERO, "its mean over the prompt": MEAN, "its mean over a text": TEXT_MEAN, "another prompt": OTHER}
@@ -95,7 +95,7 @@ def _text(view: View) -> Replaced:
 
 
 def _other(view: View) -> Replaced:
-    found = _changed(view.name, st.session_state.prompt, view)
+    found = with_one_token_replaced(view)
     typed = linked(
         st.text_input,
         "The other prompt",
@@ -115,15 +115,6 @@ def _other(view: View) -> Replaced:
     kept = {"kind": "other_prompt", "most": 2, "can_stop": True}
     other = traced(view.name, sent, view.trace.mask_name, view.part, target, edits=view.edits, **kept)
     return Replaced(OTHER, (OTHER, other.ids, other.key_ids), words, lambda: other)
-
-
-@st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _changed(name: str, typed: str, _view: View) -> str | None:
-    """The prompt with one token replaced; None where that cannot be done."""
-    model = _view.model
-    is_plain = isinstance(_view.prompt, str) and _view.trace.own_mask  # else another pass, of what was typed alone
-    trace = _view.trace if is_plain else model.trace(typed)
-    return with_another_token(model, trace.of("encoder") if model.has_source else trace, typed)
 
 
 @dataclass(frozen=True)
