@@ -13,10 +13,10 @@ from viz_ui.frame.address import choose, held, linked
 from viz_ui.frame.forms import Text as TextForm
 from viz_ui.frame.text_in_address import LONGEST, LONGEST_CODE, from_address, to_address
 from viz_ui.frame.view import View
-from viz_ui.look.text import counted, plain
+from viz_ui.look.text import counted
 
 HELD_OUT, REPEATS, PROMPT, OWN = "held-out text", "random repeats", "the prompt", "a text of yours"
-LONGEST_TYPED = 200_000  # characters that a box holds without becoming slow; a file may be longer
+LONGEST_TYPED = 200_000  # characters that a box holds without becoming slow
 MOST_HALF = 40  # tokens that are repeated, as in the figures of the bundled models
 
 
@@ -42,7 +42,7 @@ def choose_text(view: View) -> ChosenText:
         key="read",
         help=f"- **{HELD_OUT}**: text that ships with this app; of the bundled models it was kept out of training\n"
         f"- **{REPEATS}**: random tokens, and the same tokens again\n- **{PROMPT}**: what the sidebar holds\n"
-        f"- **{OWN}**: a text that you paste, or a file",
+        f"- **{OWN}**: a text that you paste",
     )
     if source == OWN:
         return _own_text(view)
@@ -75,8 +75,8 @@ def _repeats(model: vm.Model, rows: int, half: int) -> Text:
 
 
 def _own_text(view: View) -> ChosenText:
-    """A box to paste a text into, and a place for a file; the later one counts."""
-    text, name = st.session_state.get("own_text") or "", st.session_state.get("own_text_of", "")
+    """A box to paste a text into."""
+    text = st.session_state.get("own_text") or ""
     kind = "text" if view.model.tokenizer else "token ids"
     pairs = " One pair a line: the source, a tab, the target." if view.model.has_source else ""
     with st.popover(f"Text ({len(text):,} characters)", icon=":material/edit_note:", width=240):
@@ -91,13 +91,10 @@ def _own_text(view: View) -> ChosenText:
             on_change=_take_typed,
             help=f"A link holds texts of up to {LONGEST:,} characters.{pairs}",
         )
-        st.file_uploader("Or a text file (UTF-8)", key="own_text_file", on_change=_take_file)
-    if problem := st.session_state.get("own_text_problem"):
-        raise vm.VizError(problem)
     if not text.strip():
-        raise vm.VizError(f"There is no {kind} to read yet. Press “Text” and paste a page or more, or choose a file.")
+        raise vm.VizError(f"There is no {kind} to read yet. Press “Text” and paste a page or more.")
     in_link = "" if to_address(text) else " A link to this page does not hold it."
-    words = f"of {plain(name) or 'your text'} ({counted(len(text), 'character')}).{in_link}"
+    words = f"of your text ({counted(len(text), 'character')}).{in_link}"
     return ChosenText(
         hashlib.sha256(text.encode(errors="replace")).hexdigest(), words.removesuffix("."), lambda _: text
     )
@@ -107,40 +104,11 @@ def _take_text_of_link() -> None:
     """The text that came with the address, or that the browser's Back brought again."""
     code = held("pasted", TextForm(LONGEST_CODE), "")
     if code and code != st.session_state.get("own_text_taken"):
-        _keep(from_address(code), "")
-        st.session_state.own_text_typed = st.session_state.own_text
+        st.session_state.own_text = st.session_state.own_text_typed = from_address(code)
     st.session_state.own_text_taken = code
 
 
 def _take_typed() -> None:
-    _keep(st.session_state.own_text_typed or "", "")
-    _put_into_link()
-
-
-def _take_file() -> None:
-    """The text of a file; what is none is said, and nothing is read."""
-    file = st.session_state.own_text_file
-    if file is None:
-        return
-    try:
-        text = file.getvalue().decode("utf-8-sig")
-        if "\0" in text:
-            raise UnicodeError
-    except UnicodeError:
-        _keep("", "")
-        st.session_state.own_text_problem = (
-            "This file is not a text in UTF-8. Save it as a text file, or paste the text."
-        )
-    else:
-        _keep(text, file.name)
-    _put_into_link()
-
-
-def _keep(text: str, name: str) -> None:
-    st.session_state.own_text, st.session_state.own_text_of = text, name
-    st.session_state.own_text_problem = ""
-
-
-def _put_into_link() -> None:
+    st.session_state.own_text = st.session_state.own_text_typed or ""
     code = st.session_state.own_text_taken = to_address(st.session_state.own_text)
     choose(pasted=code)

@@ -11,7 +11,7 @@ import viz_model as vm
 from pages.over_a_text import measured, shown_windows, texts
 from pages.over_a_text.measured import ReportSoFar
 from tests.support.app import address_of, drawn_matrices, opened
-from tests.support.page_parts import Noted, page_module
+from tests.support.page_parts import page_module
 from viz_model.heads import report as reports
 from viz_model.heads.report import growing_report
 from viz_model.heads.windows import Window, repeats
@@ -159,22 +159,6 @@ def test_a_text_of_ones_own_comes_with_a_link():
     assert "There is no text to read yet" in said(without)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [("Über den Bäumen\n".encode(), ""), (b"\xef\xbb\xbfabc", ""), (b"\x89PNG\xff\xfe", "UTF-8"), (b"a\0b", "UTF-8")],
-)
-def test_a_file_is_read_as_text_or_refused(monkeypatch, content, problem):
-    noted = Noted()
-    noted.session_state.own_text_file = SimpleNamespace(getvalue=lambda: content, name="a.txt")
-    monkeypatch.setattr(texts, "st", noted)
-    monkeypatch.setattr(texts, "choose", lambda **_: None)
-    texts._take_file()
-    state = noted.session_state
-    assert problem in state.own_text_problem
-    assert bool(problem) == bool(state.own_text_problem)
-    assert state.own_text == ("" if problem else content.decode("utf-8-sig"))
-
-
 def test_means_that_no_query_has_are_masked(monkeypatch):
     """Of a text of one token nothing is known but itself."""
     test = opened("over_a_text", model="tiny-gpt", prompt="a", read="the prompt")
@@ -187,7 +171,7 @@ def test_means_that_no_query_has_are_masked(monkeypatch):
 
 def test_a_text_that_the_model_cannot_read_is_said():
     test = opened("over_a_text", model="tiny-gpt", prompt="a", read="a text of yours")
-    test.session_state.own_text, test.session_state.own_text_of = "\ud800", ""
+    test.session_state.own_text = "\ud800"
     assert "half of a surrogate pair" in said(test.run())
 
 
