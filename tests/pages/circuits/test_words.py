@@ -182,7 +182,7 @@ def test_what_is_kept_is_told_apart_by_part_kind_distance_and_head(monkeypatch):
 
     class Kept(dict):
         def get(self, model, key, work):
-            asked.append((model, key))
+            asked.append((model.name, key))
 
         def holds(self, *_):
             return False

@@ -7,15 +7,19 @@ import pytest
 import torch
 
 import viz_model as vm
-from pages.misconceptions import approximate, concept, equations, lengths, memory, whole
+from pages.misconceptions import approximate, concept, equations, lengths, memory, taking_over, weight, whole
 from pages.misconceptions.bars import _short
+from tests.support.numbers import numbers_in
 from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import small_model
 from viz_model.misconceptions.approximate import Exactness
 from viz_model.misconceptions.equations import SameEquation
 from viz_model.misconceptions.lengths import PaddedBatch
 from viz_model.misconceptions.memory import Memory
+from viz_model.misconceptions.taking_over import Other, TakingOver
+from viz_model.misconceptions.weight import Cell, Weighing
 from viz_model.training.loss import Loss
+from viz_ui.look.text import number
 
 VIEW = SimpleNamespace(layer=1, head=2, model=SimpleNamespace(config=SimpleNamespace(vocab_size=100)))
 IDS = (5, 9, 11, 9, 4)
@@ -171,3 +175,46 @@ def test_a_pattern_is_followed_through_the_texts_from_its_least_to_its_most():
 )
 def test_a_narrow_bar_has_two_decimals(value, text):
     assert _short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("first", "verdict"), [(0.5, "No. A second head takes over for head 2"), (3.9375, "For this head")]
+)
+def test_what_two_heads_cost_alone_together_and_the_one_without_the_other(first, verdict):
+    found = TakingOver(7, 0.5, first, (Other(1, 3, 0.25, 0.5), Other(2, 1, 0.125, 4.0)), 9)
+    view = SimpleNamespace(
+        layer=1, head=2, model=SimpleNamespace(token_bytes=lambda ids: [b"<%d>" % one for one in ids])
+    )
+    said = taking_over.answer(view, found).replace("**", "").replace("\\", "")
+    assert said.startswith(verdict)
+    assert [text for text in numbers_in(said) if "." in text] == [
+        number(one, 3) for one in (first, 0.125, 4 - first, 4.0, first + 0.125)
+    ]
+    assert "Switching off head 2 of layer 1 costs this token" in said
+    assert "switching off head 1 of layer 2 alone costs it" in said
+
+
+CELLS = (Cell(1, 2, 4, 0.875, 0.125), Cell(0, 3, 1, 0.75, 0.5), Cell(2, 1, 3, 0.25, 4.0))
+
+
+def test_a_heavy_cell_stands_before_the_lighter_one_with_their_own_weights_and_effects():
+    said = (
+        weight.answer(Weighing(CELLS, 30, 1e-6), [f"{n} <{n}>" for n in range(5)]).replace("**", "").replace("\\", "")
+    )
+    assert said.startswith(
+        "No. Head 2 of layer 1 gives key 4 <4> the weight 0.875. Without this cell, the prediction changes by 0.125 "
+        "bits. Head 1 of layer 2 gives key 3 <3> only 0.250, and without it the prediction changes by 4.00 bits."
+    )
+    assert "Over all 3 cells, the rank correlation of weight and effect is −1.0." in said
+    even = Weighing((Cell(0, 0, 0, 0.75, 2.0), Cell(0, 0, 1, 0.25, 1.0)), 30, 1e-6)
+    assert "(the highest weight is 0.750)" in weight.answer(even, ["a", "b"])
+
+
+def test_a_cell_is_drawn_at_its_weight_and_its_effect_or_at_the_bound_of_rounding():
+    found = Weighing((*CELLS, Cell(0, 0, 2, 0.0625, 1e-9)), 30, 1e-6)
+    cells, heavy, light = weight.scatter_figure(found, [f"key {n}" for n in range(5)], theme="light").data
+    assert (list(cells.x), list(cells.y)) == ([0.875, 0.75, 0.25, 0.0625], [0.125, 0.5, 4.0, 1e-6])
+    assert list(cells.customdata[0]) == ["layer 1, head 2, key key 4", "0.1250 bits"]
+    assert cells.customdata[3][1] == "no more than rounding"
+    assert (list(heavy.x), list(light.x)) == ([0.875], [0.25])
+    assert (heavy.name, light.name) == ("high weight, small effect", "lower weight, larger effect")

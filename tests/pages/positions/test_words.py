@@ -115,6 +115,37 @@ def test_losses_are_means_up_to_the_trained_length_and_beyond_it():
     assert "s trained: 2.50 → **7.50**" in said
 
 
+def test_the_curves_past_the_trained_length_are_of_what_their_titles_say(monkeypatch):
+    """Each of its own reading: losses, weights on the previous token and on far keys, four positions a point."""
+    noted = Noted()
+    for name in ("st", "loss_figure", "read_weights_figure"):
+        monkeypatch.setattr(beyond, name, noted if name == "st" else getattr(noted, name))
+
+    def reading(start):
+        losses, previous, far = (torch.arange(32.0) + start + first for first in (0, 100, 200))
+        given = {"losses": losses.expand(2, 32), "previous": previous, "far": far}
+        return Reading(**dict.fromkeys(Reading.__dataclass_fields__) | given)
+
+    asked = beyond.Asked("m", 2, 4, beyond.DIVIDED, 8)
+    readings = {beyond.AS_TRAINED: reading(0), asked.words: reading(1000)}
+    found = beyond.LongTextLosses(torch.arange(32.0).expand(2, 32) - 50, readings, (3, 5), False)
+    beyond._draw_curves(found, None, 16)
+    [((losses,), given)] = noted.of("loss_figure")
+    assert {name: curve.means[0] for name, curve in losses.items()} == {
+        "restarting": -48.5, beyond.AS_TRAINED: 1.5, f"{beyond.DIVIDED}, s = 8": 1001.5,
+    }  # fmt: skip
+    [((weights,), _)] = noted.of("read_weights_figure")
+    (previous, first), (far, second) = weights.items()
+    assert previous == "Weight on the previous token, layer 3, head 5"
+    assert far == "Weight on keys at least 16 tokens away, mean of all heads"
+    assert [curve.means[0] for curve in (*first.values(), *second.values())] == [101.5, 1101.5, 201.5, 1201.5]
+    assert given["trained"] == 16
+    model = SimpleNamespace(config=SimpleNamespace(context_length=15))
+    said = beyond._what_was_read(found, model, asked)
+    assert numbers_in(said) == ["4", "30", "3", "15", "8", "0"]
+    assert "tiny-gpt’s training" in said
+
+
 def test_the_chosen_cell_is_framed_where_its_tokens_stand_now(monkeypatch):
     noted, order = Noted(), (2, 0, 1)
     for name in ("panels", "open_noted_matrix", "_name", "st"):

@@ -1,5 +1,7 @@
 """What the sidebar says of a model in one line: its sizes, each under its own name."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import viz_model as vm
@@ -28,3 +30,33 @@ def test_layers_heads_and_widths(layout, monkeypatch):
         monkeypatch.setattr(sidebar, name, lambda *_: None)
     assert sidebar._choose_model() is model
     assert f"{numbers:,} parameters · {words} × 5 heads · C = 20, D = 4 · " in noted.words
+
+
+def test_the_length_is_of_what_is_read_and_what_is_too_much_is_told(monkeypatch):
+    noted = Noted()
+    monkeypatch.setattr(noted, "sidebar", noted, raising=False)
+    monkeypatch.setattr(sidebar, "st", noted)
+    model = SimpleNamespace(name="m", config=SimpleNamespace(context_length=4096))
+    model.ids = lambda text: range(len(text))
+    sidebar._say_length(model, "a" * 17, "a" * 5)
+    sidebar._say_length(model, "a" * 1023, "a" * 1023)
+    assert noted.words.splitlines() == ["17 of 4,096 tokens, 5 when sent raw", "1,023 of 4,096 tokens"]
+    most = sidebar.LONGEST_DRAWN
+    with pytest.raises(
+        vm.PromptError, match=f"reads up to 4,096, .* at most {most:,}, .* Shorten the prompt by 3 tokens"
+    ):
+        sidebar._say_length(model, "a" * (most + 3), "a")
+
+
+def test_what_the_decoder_reads_of_itself_is_the_target_without_its_start(monkeypatch):
+    noted = Noted()
+    monkeypatch.setattr(noted, "sidebar", noted, raising=False)
+    monkeypatch.setattr(sidebar, "st", noted)
+    model = SimpleNamespace(has_source=True, token_bytes=lambda ids: [b"<%d>" % one for one in ids])
+    trace = SimpleNamespace(read=SimpleNamespace(ids=(1, 5, 9)), source=SimpleNamespace(ids=(7, 8, 3)))
+    sidebar._say_target(model, trace, None)
+    sidebar._say_target(model, trace, "typed")
+    assert noted.words == "The decoder reads the model's own output: <5><9>"
+    written = SimpleNamespace(read=SimpleNamespace(ids=range(sidebar.MOST_WRITTEN + 1)))
+    sidebar._say_target(model, written, None)
+    assert f"reads the first {sidebar.MOST_WRITTEN} tokens of the model's own output" in noted.words
