@@ -8,6 +8,7 @@ import torch
 
 import viz_model as vm
 from pages.quantization import choice, effects, savings, weights
+from pages.quantization.levels_figure import levels_figure
 from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import random_ids, small_model
 from viz_model.quantization.cells import QuantizedCell
@@ -61,7 +62,7 @@ def test_before_after_and_the_difference_are_not_mixed_up(model, monkeypatch):
     for name, values in {"before": old, "after": new, "difference": new - old}.items():
         np.testing.assert_array_equal(found[name], values)
     assert options["selected"] == (4, 3)
-    changes, pictures = effects._pictures.__wrapped__(view.trace, after, "", (), None, (), "self", Choice(NF4))
+    changes, pictures = effects._pictures.__wrapped__(view.trace, after, *view.pass_key, "self", Choice(NF4))
     every = np.stack([[(after.weights(n, h) - view.trace.weights(n, h)).numpy() for h in range(4)] for n in range(2)])
     np.testing.assert_allclose(changes, np.abs(every).max((2, 3)), atol=1e-7)
     steps = pictures["difference"][0].astype(int)
@@ -129,6 +130,20 @@ def test_every_step_of_a_rounded_weight_has_its_own_number(monkeypatch):
     assert blocks["dequantized"] == r"$\hat w = 1.750 \cdot (-0.2800) = -0.4900$"
     assert rows["rounded"] == r"$\mathrm{round}(127 \cdot (-0.2500)) = -32$"
     assert rows["dequantized"] == r"$\hat w = 1.750 \cdot (-32) / 127 = -0.4900$"
+
+
+def test_a_level_has_its_code_its_number_and_how_many_weights_take_it():
+    edges, levels = np.array([-1.0, -0.25, 0.5, 1.0]), np.array([-1.0, -0.5, 0.25])
+    figure = levels_figure(
+        edges, np.array([3, 4, 5]), levels, np.array([6, 2, 4]), first_code=-1, marked=1, theme="light"
+    )
+    before, after = figure.data
+    assert (list(before.x), list(before.y), list(before.width)) == ([-0.625, 0.125, 0.75], [3, 4, 5], [0.75, 0.75, 0.5])
+    assert list(before.customdata[0]) == ["−1.00", "−0.250"]
+    assert (list(after.x), list(after.y)) == ([-1, -0.5, 0.25], [6, 2, 4])
+    assert [list(one) for one in after.customdata] == [[-1, "−1.000"], [0, "−0.5000"], [1, "0.2500"]]
+    assert after.marker.color[1] not in (after.marker.color[0], after.marker.color[2])
+    assert [one.text for one in figure.layout.annotations] == ["before: 12 weights", "after: 3 levels"]
 
 
 def way(*how, **changes):
