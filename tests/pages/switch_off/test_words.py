@@ -195,9 +195,8 @@ def test_the_prediction_is_that_of_the_query_and_of_an_encoder_that_of_the_last_
 
 def test_what_is_put_in_is_told_apart_by_way_and_text(view, monkeypatch):
     monkeypatch.setattr(choice, "traced", lambda *_, **__: SimpleNamespace(ids=(1, 2), key_ids=(3, 4)))
-    monkeypatch.setattr(choice, "_changed", lambda *_: None)
+    monkeypatch.setattr(choice, "with_one_token_replaced", lambda _: None)
     monkeypatch.setattr(choice, "st", Noted())
-    choice.st.session_state.prompt = "5 9 11 9 4"
     keys = []
     for way, typed in (("zero", ""), ("its mean over the prompt", ""), ("its mean over a text", ""),
                        ("its mean over a text", "a"), ("another prompt", "a")):  # fmt: skip
