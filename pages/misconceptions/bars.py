@@ -59,6 +59,6 @@ def bars_figure(
         barmode="group",
         margin={"l": 10, "r": 10, "t": 30, "b": 10},
         showlegend=len(groups) > 1,
-        **curves_layout(theme, 330) | {"hovermode": "closest"},  # a bar is pointed at by itself
+        **curves_layout(theme, 290) | {"hovermode": "closest"},  # a bar is pointed at by itself
     )
     return figure

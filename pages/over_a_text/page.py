@@ -82,7 +82,7 @@ def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str, Hashab
     if found is None:
         return None, text, pattern, key
     with choice.container():
-        first = PREVIOUS if PREVIOUS in found.patterns else FIRST
+        first = PREVIOUS if has_both(view) else FIRST
         pattern = linked(
             st.selectbox,
             "Pattern",
@@ -228,11 +228,12 @@ def draw_table(found: HeadReport) -> None:
 
 def draw_scatter(found: HeadReport) -> None:
     st.subheader("Two patterns against each other")
+    first = (PREVIOUS, INDUCTION) if has_both(current_view()) else (FIRST, ENTROPY)
     with st.container(horizontal=True):
-        across = linked(
-            st.selectbox, "Across", found.patterns, index_of(found, PREVIOUS, FIRST), key="across", width=220
+        across, up = (
+            linked(st.selectbox, label, found.patterns, found.patterns.index(pattern), key=label.lower(), width=220)
+            for label, pattern in zip(("Across", "Up"), first, strict=True)
         )
-        up = linked(st.selectbox, "Up", found.patterns, index_of(found, INDUCTION, FIRST), key="up", width=220)
     draw_points(found, across, up)
 
 
@@ -261,8 +262,10 @@ def draw_points(found: HeadReport, across: str, up: str) -> None:
     bring_sidebar_along()
 
 
-def index_of(found: HeadReport, *patterns: str) -> int:
-    return next((found.patterns.index(name) for name in patterns if name in found.patterns), 0)
+def has_both(view: View) -> bool:
+    """Whether every attention of the model has a token before its query, and earlier copies: cross-attention has
+    neither, and what a page opens with is the same for all of them."""
+    return not view.model.has_source
 
 
 def with_unit(pattern: str) -> str:

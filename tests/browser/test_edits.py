@@ -20,6 +20,7 @@ def choose_item(page, menu, item):
     page.get_by_role("menuitem", name=item).or_(page.get_by_text(item, exact=True)).first.click()
 
 
+@pytest.mark.own_tab
 @pytest.mark.own_tab  # its history is counted
 def test_a_click_adds_an_edit_and_back_undoes_it(page, app_url):
     link = urlencode({"model": "tiny-gpt", "prompt": PROMPT, "head": "1.0", "cell": "20.9"})

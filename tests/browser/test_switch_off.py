@@ -27,6 +27,7 @@ def answer(page):
     return page.get_by_test_id("stMarkdown").filter(has_text="the likeliest token after").first
 
 
+@pytest.mark.own_tab
 @pytest.mark.viewport(1280, 720)
 def test_a_head_and_a_layer_by_click_and_by_keyboard_and_back(page, app_url):
     open_page(page, link(app_url))

@@ -17,7 +17,7 @@ from viz_model.attribution.components import Component
 from viz_model.masking.drawn_mask import encode_mask
 from viz_ui.components.rotary_pairs import Moved
 
-CHOOSERS = ("choose", "choose_cell", "choose_head", "choose_pair", "choose_picked_cell")
+CHOOSERS = ("choose", "choose_cell", "choose_head", "choose_head_to_read", "choose_pair", "choose_picked_cell")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_row_of_a_table_is_the_head_or_the_matrix_that_stands_in_it(clicked, m
     heads = page_module("heads")
     monkeypatch.setattr(heads, "marked_rows", lambda: [5])
     table = pd.DataFrame({"layer": [0, 0, 0, 1, 1, 1], "head": [0, 1, 2, 0, 1, 2]})
-    assert clicked(heads, "take_row", table) == [("choose_head", (1, 2), {})]
+    assert clicked(heads, "take_row", table) == [("choose_head_to_read", (1, 2), {})]
     places = [SimpleNamespace(place=SimpleNamespace(local=f"matrix {n}", layer=10 + n)) for n in range(3)]
     assert clicked(weights, "take_row", places, matrices={"selection": {"rows": [2]}}) == [
         ("choose_head", (), {"layer": 12})

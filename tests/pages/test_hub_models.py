@@ -22,7 +22,7 @@ from transformers import (
 )
 
 import viz_model as vm
-from tests.support.app import drawn_matrices, opened
+from tests.support.app import blobs_of, drawn_matrices, opened
 from tests.support.blobs import received, received_generation
 from viz_ui.components.shared.packing import unpack
 from viz_ui.look.text import labels
@@ -80,9 +80,7 @@ def app(page="heads", **address):
 
 
 def blob(test, holding):
-    [found] = [
-        found for found in (e.proto.bytes for e in test.main.get("bidi_component")) if holding in unpack(found)[0]
-    ]
+    [found] = [found for found in blobs_of(test) if holding in unpack(found)[0]]
     return found
 
 

@@ -14,7 +14,6 @@ FIRST = "heads"
 UNEDITED = {
     "Masks": "This page shows the model without the edits, because it compares masks in the model as it is.",
     "Patching": "This page shows the model without the edits, because it compares two passes of the model as it is.",
-    "Over a text": "This page shows the model without the edits, because it measures what heads do by themselves.",
     "Circuits": "This page shows the model without the edits, because they change passes and not the weights.",
     "Positions": "This page shows the model without the edits, because it runs texts and variants of its own.",
     "Layouts": "This page shows the model without the edits, because it runs texts and models of its own.",
