@@ -82,12 +82,12 @@ def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str, Hashab
     if found is None:
         return None, text, pattern, key
     with choice.container():
-        first = PREVIOUS if has_both(view) else FIRST
+        first = index_of(found, PREVIOUS if has_both(view) else FIRST)
         pattern = linked(
             st.selectbox,
             "Pattern",
             found.patterns,
-            found.patterns.index(first),
+            first,
             key="pattern",
             width=220,
             help="\n".join(f"- **{name}**: {PATTERNS[name]}" for name in found.patterns),
@@ -231,7 +231,7 @@ def draw_scatter(found: HeadReport) -> None:
     first = (PREVIOUS, INDUCTION) if has_both(current_view()) else (FIRST, ENTROPY)
     with st.container(horizontal=True):
         across, up = (
-            linked(st.selectbox, label, found.patterns, found.patterns.index(pattern), key=label.lower(), width=220)
+            linked(st.selectbox, label, found.patterns, index_of(found, pattern), key=label.lower(), width=220)
             for label, pattern in zip(("Across", "Up"), first, strict=True)
         )
     draw_points(found, across, up)
@@ -260,6 +260,11 @@ def draw_points(found: HeadReport, across: str, up: str) -> None:
     st.plotly_chart(figure, key="two_patterns", on_select=picked, selection_mode="points", **PLOTS)
     st.caption("A point is a head. Click it to choose it: the diamond is the chosen one.")
     bring_sidebar_along()
+
+
+def index_of(found: HeadReport, pattern: str) -> int:
+    """Its place among those that the text can show; of another one, that of the first token."""
+    return found.patterns.index(pattern if pattern in found.patterns else FIRST)
 
 
 def has_both(view: View) -> bool:

@@ -53,8 +53,9 @@ class Visit:
     link, Back or Forward; None once they went to another page. taken: the parameters that have their value of it.
     is_whole: whether the page has been drawn to its end since. held: values of parameters that have no widget. picked:
     those of them that the reader chose, here or by the address that they came with. cut: texts that were longer than
-    their box, what is left of them and how long they were. shown: the address as the browser has it. is_corrected:
-    whether `end_run` was in this run.
+    their box, what is left of them and how long they were. shown: the address as the browser has it. unsure:
+    those that it may still have instead, because a run began again before the browser drew what the last one sent.
+    is_corrected: whether `end_run` was in this run.
     """
 
     page: str = ""
@@ -68,6 +69,7 @@ class Visit:
     picked: set[str] = field(default_factory=set)
     cut: dict[str, tuple[str, int]] = field(default_factory=dict)
     shown: dict[str, str | list[str]] = field(default_factory=dict)
+    unsure: list[dict[str, str | list[str]]] = field(default_factory=list)
     is_corrected: bool = False
 
     @property
@@ -318,13 +320,15 @@ def end_run(*, is_whole: bool = True) -> None:
     st.session_state.drawn_of = st.session_state.get("told", 0)
     with st.sidebar.container(key="end_address"):
         _correct("end")
+    now.unsure.clear()
 
 
 def _correct(when: str, is_due: bool = True) -> None:
     """Let the browser replace the address by what is chosen, where it differs."""
     now, number = visit(), 0
-    seen = wanted = now.shown
-    if is_due and (wanted := written()) != seen:
+    wanted, seen = now.shown, [now.shown, *now.unsure]
+    if is_due and (wanted := written()) != now.shown:
+        now.unsure.append(now.shown)
         now.shown, number = wanted, time.time_ns() // 1000  # above all before; whole in the browser too
     address_bar(seen, wanted, number=number, key=f"address_bar_{when}")
 

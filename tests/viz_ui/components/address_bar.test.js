@@ -12,9 +12,9 @@ let number = 0;
  * @param {string} address
  * @param {[name: string, value: string][]} seen
  * @param {[name: string, value: string][]} wanted
- * @param {{ again?: boolean }} [times]
+ * @param {{ again?: boolean, also?: [string, string][][] }} [more]
  */
-function corrected(address, seen, wanted, { again = false } = {}) {
+function corrected(address, seen, wanted, { again = false, also = /** @type {[string, string][][]} */ ([]) } = {}) {
   const location = new URL(address, "http://localhost/");
   let steps = 0;
   const history = {
@@ -31,7 +31,7 @@ function corrected(address, seen, wanted, { again = false } = {}) {
     pushState: () => (steps += 1),
   };
   globalThis.window = /** @type {any} */ ({ location, history });
-  addressBar({ data: { number: again ? number : ++number, seen, wanted } });
+  addressBar({ data: { number: again ? number : ++number, seen: [seen, ...also], wanted } });
   assert.equal(steps, 0);
   return location.pathname + location.search + location.hash;
 }
@@ -68,4 +68,9 @@ test("any text survives", () => {
 test("the same correction is made once", () => {
   assert.equal(corrected("/", [], HEAD), "/?model=tiny-gpt&head=2.6");
   assert.equal(corrected("/", [], HEAD, { again: true }), "/");
+});
+
+test("where a run began again, the address of before the last correction is right, too", () => {
+  assert.equal(corrected("/heads", HEAD, [["model", "tiny-bert"]], { also: [[]] }), "/heads?model=tiny-bert");
+  assert.equal(corrected("/heads?model=x", HEAD, [["model", "tiny-bert"]], { also: [[]] }), "/heads?model=x");
 });

@@ -5,13 +5,14 @@
 
 let latest = 0; // the last correction that was looked at: a change of theme brings the same one again
 
-/** @param {{ data: { number: number, seen: [string, string][], wanted: [string, string][] } }} component */
+/** @param {{ data: { number: number, seen: [string, string][][], wanted: [string, string][] } }} component */
 export default function ({ data }) {
   if (data.number <= latest) return;
   latest = data.number;
   const here = [...new URLSearchParams(window.location.search)];
   const embedding = here.filter(([name]) => isStreamlits(name));
-  if (sorted(here.filter(([name]) => !isStreamlits(name))) !== sorted(data.seen)) return; // a later choice is there
+  const ours = sorted(here.filter(([name]) => !isStreamlits(name)));
+  if (!data.seen.some((seen) => sorted(seen) === ours)) return; // a later choice is there
   const query = new URLSearchParams([...embedding, ...data.wanted]).toString();
   const { pathname, hash } = window.location;
   window.history.replaceState(window.history.state, "", `${pathname}${query ? `?${query}` : ""}${hash}`);
