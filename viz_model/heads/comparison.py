@@ -43,10 +43,22 @@ def compare_next_tokens(first: Tensor, second: Tensor, count: int = 10) -> NextT
         ids=ids,
         first=logs[0][ids].exp(),
         second=logs[1][ids].exp(),
-        divergence=max(0.0, (logs[0].exp() * (logs[0] - logs[1])).sum().item() / math.log(2)),
+        divergence=float(divergences(first, second[None])),
         logit_change=change[largest].item(),
         logit_change_id=largest,
     )
+
+
+def divergences(before: Tensor, edited: Tensor) -> Tensor:
+    """Logits (V,) of a prediction and (N,V) of others -> the KL divergence of each from it in bits (N,), in float64.
+
+    A token that a model forbids, whose logit is −∞, adds nothing.
+    """
+    logs, found = before.double().log_softmax(-1), []
+    for some in edited.split(32):  # a vocabulary may be large
+        terms = logs.exp() * (logs - some.double().log_softmax(-1))
+        found.append(terms.where(logs > -torch.inf, 0.0).sum(-1).clamp_min(0) / math.log(2))
+    return torch.cat(found)
 
 
 def query_entropy(weights: Tensor, allowed: Tensor) -> Tensor:

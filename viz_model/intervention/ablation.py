@@ -6,7 +6,6 @@ shows is what the rest of this model makes of the loss: another head may take ov
 Effect").
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from torch.nn import functional as F
 
 from viz_model.arguments import of_type, said, switch, text, whole_number
 from viz_model.errors import VizError
+from viz_model.heads.comparison import divergences
 from viz_model.intervention.batches import RowEdits, edited_passes, refuse_without_prediction, values_at
 from viz_model.intervention.replacement import ZERO, Replacement, Values, replacement, row_edit
 from viz_model.jobs import Tell, untold
@@ -295,18 +295,6 @@ def _losses(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
         losses = F.cross_entropy(logits.flatten(0, 1), ids.repeat(rows), reduction="none")
         total += losses.view(rows, -1).double().sum(-1)
     return (total / count).to(hidden.dtype)
-
-
-def divergences(before: Tensor, edited: Tensor) -> Tensor:
-    """Logits (V,) of a prediction and (N,V) of others -> the KL divergence of each from it in bits (N,), in float64.
-
-    A token that a model forbids, whose logit is −∞, adds nothing.
-    """
-    logs, found = before.double().log_softmax(-1), []
-    for some in edited.split(32):  # a vocabulary may be large
-        terms = logs.exp() * (logs - some.double().log_softmax(-1))
-        found.append(terms.where(logs > -torch.inf, 0.0).sum(-1).clamp_min(0) / math.log(2))
-    return torch.cat(found)
 
 
 def _table(shape: Sequence[int], places: Sequence[tuple[int, int]], numbers: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from viz_model.errors import VizError
-from viz_model.intervention.ablation import divergences
+from viz_model.heads.comparison import divergences
 from viz_model.intervention.batches import RowEdits, edited_logits, refuse_without_prediction
 from viz_model.jobs import Tell, untold
 from viz_model.model import Model

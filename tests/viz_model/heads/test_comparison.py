@@ -121,3 +121,11 @@ def test_where_nothing_is_predicted_the_words_of_the_text_are_offered_but_not_it
     expected = [token for token in others if token != trace.ids[3]]
     assert likely_tokens(trace, 3, 4, {sign}) == expected[:4]
     assert likely_tokens(trace, 3, 4) == [sign, *expected][:4]
+
+
+def test_a_token_that_a_model_forbids_does_not_hide_how_far_two_predictions_are_apart():
+    """Of logits of −∞ the difference is no number, and the larger of 0 and no number was 0."""
+    first, second = torch.tensor([1.0, 0.0, -torch.inf]), torch.tensor([0.0, 1.0, -torch.inf])
+    p, q = (logits.softmax(-1).double()[:2] for logits in (first, second))
+    expected = (p * (p / q).log2()).sum().item()
+    assert compare_next_tokens(first, second).divergence == pytest.approx(expected, rel=1e-6)

@@ -9,7 +9,8 @@ import viz_model as vm
 from tests.support.small_models import small_model
 from tests.support.transformers_tiny_gpt import gpt2
 from tests.support.transformers_tiny_llama import llama
-from viz_model.intervention.ablation import ablate_units, band, divergences
+from viz_model.heads.comparison import divergences
+from viz_model.intervention.ablation import ablate_units, band
 from viz_model.model import Model
 
 TWICE = "The red fox met a grey goose by the old mill. The red fox met a grey goose by the"
