@@ -226,7 +226,7 @@ def test_nonsense_in_any_parameter_of_any_state_is_passed_over():
     """States are found by what the pages themselves declare: each option of each choice, and what it brings along."""
     found = set()
     for page in PAGES:
-        models = MODELS if page in ("heads", "training", "positions") else ["tiny-gpt"]
+        models = MODELS if page in ("heads", "training", "positions", "circuits") else ["tiny-gpt"]
         states, seen = [{"model": model, "prompt": PROMPT} for model in models], set()
         while states:
             state = states.pop()
