@@ -1,10 +1,8 @@
 // Two texts one above the other: a column is a button, with the token of each text; a click chooses it.
 
-import { unpack } from "../shared/blob.js";
-import { button, buttonOf, element, focusedIn } from "../shared/elements.js";
-import { applyTheme } from "../shared/look.js";
+import { button, element } from "../shared/elements.js";
 import { living } from "../shared/mounting.js";
-import { nearestAhead } from "../shared/walk.js";
+import { TokenRows } from "./token_rows.js";
 
 /**
  * @typedef {object} Texts
@@ -14,27 +12,13 @@ import { nearestAhead } from "../shared/walk.js";
  * @property {number | null} chosen
  */
 
-class AlignedTokens {
-  /** @type {import("../shared/mounting.js").Send} */
-  send;
-  /** @type {Uint8Array | undefined} */
-  packed;
-
-  /** @param {HTMLElement} root */
-  constructor(root) {
-    this.root = root;
-    root.onclick = (event) => this.pick(buttonOf(event));
-    root.onkeydown = (event) => this.move(event);
-  }
-
-  /** @param {Uint8Array} data */
-  receive(data) {
-    applyTheme(this.root);
-    if (data === this.packed) return;
-    this.packed = data;
-    const hadFocus = focusedIn(this.root) !== null;
-    /** @type {Texts} */
-    const texts = unpack(data).head;
+class AlignedTokens extends TokenRows {
+  /**
+   * @override
+   * @param {Texts} texts
+   * @param {HTMLElement | null} focused
+   */
+  draw(texts, focused) {
     const names = element("div", "names"), list = element("div", "columns");
     names.append(...texts.names.map((name) => element("span", "", name)));
     list.setAttribute("role", "group");
@@ -44,7 +28,7 @@ class AlignedTokens {
     /** @type {HTMLElement | null} */
     const chosen = list.querySelector("[aria-pressed=true]");
     if (chosen) list.scrollTop = list.scrollHeight > list.clientHeight ? chosen.offsetTop - 8 : 0;
-    if (hadFocus) chosen?.focus({ preventScroll: true });
+    if (focused) chosen?.focus({ preventScroll: true });
   }
 
   /**
@@ -61,20 +45,6 @@ class AlignedTokens {
     node.ariaLabel = `${labels.map((label) => label ?? "–").join(" ")}, ${differing[at] ? "different" : "the same"}`;
     node.ariaDescription = labels.map((label, row) => `${names[row]}: ${label ?? "no token"}`).join(", ");
     return node;
-  }
-
-  /** @param {HTMLButtonElement | null} button */
-  pick(button) {
-    if (button) this.send("pick", Number(button.value));
-  }
-
-  /** @param {KeyboardEvent} event */
-  move(event) {
-    const from = buttonOf(event), list = from?.closest(".columns");
-    const next = list && nearestAhead(event, from, list.querySelectorAll("button"));
-    if (!list || !next) return;
-    for (const button of list.querySelectorAll("button")) button.tabIndex = button === next ? 0 : -1;
-    next.focus();
   }
 }
 

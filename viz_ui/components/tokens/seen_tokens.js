@@ -1,45 +1,24 @@
 // Rows of tokens: what each reader sees of a prompt with a blank in it. A click leaves another token out.
 
-import { unpack } from "../shared/blob.js";
-import { button, buttonOf, element, focusedIn } from "../shared/elements.js";
-import { applyTheme } from "../shared/look.js";
+import { button, element } from "../shared/elements.js";
 import { living } from "../shared/mounting.js";
-import { nearestAhead } from "../shared/walk.js";
+import { TokenRows } from "./token_rows.js";
 
 /** @typedef {{ title: string, words: string, blank: number, seen_until: number }} Row what a reader sees */
 
-class SeenTokens {
-  /** @type {import("../shared/mounting.js").Send} */
-  send;
-  /** @type {Uint8Array | undefined} */
-  packed;
-
-  /** @param {HTMLElement} root */
-  constructor(root) {
-    this.root = root;
-    root.onclick = (event) => this.pick(buttonOf(event));
-    root.onkeydown = (event) => this.move(event);
-  }
-
-  /** @param {number} token */
-  tell(token) {
-    this.send("pick", token);
-  }
-
-  /** @param {Uint8Array} data */
-  receive(data) {
-    applyTheme(this.root);
-    if (data === this.packed) return;
-    this.packed = data;
-    const focused = focusedIn(this.root)?.dataset.row;
-    /** @type {{ tokens: string[], rows: Row[] }} */
-    const { tokens, rows } = unpack(data).head;
+class SeenTokens extends TokenRows {
+  /**
+   * @override
+   * @param {{ tokens: string[], rows: Row[] }} seen
+   * @param {HTMLElement | null} focused
+   */
+  draw({ tokens, rows }, focused) {
     this.root.replaceChildren(...rows.map((row, number) => this.row(tokens, row, number)));
     /** @type {NodeListOf<HTMLElement>} */
     const lists = this.root.querySelectorAll(".tokens");
     for (const list of lists) this.keepInView(list);
     /** @type {HTMLElement | null} */
-    const blank = focused ? this.root.querySelector(`button[data-row="${focused}"].blank`) : null;
+    const blank = focused && this.root.querySelector(`button[data-row="${focused.dataset.row}"].blank`);
     blank?.focus({ preventScroll: true });
   }
 
@@ -65,20 +44,6 @@ class SeenTokens {
       return node;
     }));
     return row;
-  }
-
-  /** @param {HTMLButtonElement | null} button */
-  pick(button) {
-    if (button) this.tell(Number(button.value));
-  }
-
-  /** @param {KeyboardEvent} event */
-  move(event) {
-    const from = buttonOf(event), list = from?.closest(".tokens");
-    const next = list && nearestAhead(event, from, list.querySelectorAll("button"));
-    if (!list || !next) return;
-    for (const button of list.querySelectorAll("button")) button.tabIndex = button === next ? 0 : -1;
-    next.focus();
   }
 
   /** @param {HTMLElement} list */
