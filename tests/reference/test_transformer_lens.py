@@ -32,15 +32,19 @@ OUR_NAMES = {"embed": "token embedding", "pos_embed": "position embedding", "bia
 
 @pytest.fixture(scope="module", params=SHAPES)
 def both(request, tmp_path_factory):
-    """The same weights here and there: model and trace; bridge and cache."""
+    """The same weights here and there, both in float64: model and trace; bridge and cache.
+
+    In float32 the smallest effects of these random weights are not far above what a processor's order of adding makes.
+    """
     folder = tmp_path_factory.mktemp("shape")
     save_small(SHAPES[request.param], folder)
-    theirs = library_model(SHAPES[request.param], folder)
+    theirs = library_model(SHAPES[request.param], folder).double()
     bridge = build_bridge_from_module(theirs, type(theirs).__name__, hf_config=theirs.config)
     bridge.enable_compatibility_mode(
         disable_warnings=True, center_writing_weights=False, center_unembed=False, fold_value_biases=False
     )
     model = vm.load(folder)
+    model.transformer.network.double()
     with torch.no_grad():
         logits, cache = bridge.run_with_cache(torch.tensor([IDS]))
     return SimpleNamespace(
@@ -173,19 +177,18 @@ def difference(logits):
     ("both", "into"), [("GPT-2", "query"), ("GPT-2", "key"), ("GPT-2", "value"), ("Llama", "query")], indirect=["both"]
 )
 def test_what_returns_over_the_path_from_a_head_into_another(both, into):
-    other, receiver = torch.tensor([OTHER]), (both.trace.n_layers - 1, 2)
+    other, receiver = torch.tensor([OTHER]), (both.trace.n_layers - 1, 4)  # a head over which much returns
     logits, cache = both.bridge.run_with_cache(other)
     found = vm.patch_paths(both.model, IDS, OTHER, receiver, into, (GOOD, BAD))
     clean, corrupted = difference(both.logits[None]), difference(logits)
     given = both.bridge, other, both.cache, cache, difference
     ours, theirs = [], []
-    for layer, head in [(0, 1), (0, 2), (0, 4), (receiver[0] - 1, 3)]:
+    for layer, head in [(0, 0), (0, 1), (0, 2), (receiver[0] - 1, 1)]:
         paths = patching.get_act_patch_direct_path(*given, layer, head, into[0], verbose=False)
-        theirs.append(float((paths[receiver] - corrupted) / (clean - corrupted)))
-        ours.append(float(found.effect[layer, head]))
-    rounding = 1e-6 / abs(float(clean - corrupted))  # of logits in float32: the effects of these weights are small
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2 * rounding)
-    assert max(map(abs, theirs)) > 20 * rounding
+        theirs.append((paths[receiver] - corrupted) / (clean - corrupted))
+        ours.append(found.effect[layer, head])
+    agree(ours, torch.stack(theirs))
+    assert max(map(abs, theirs)) > 0.02
 
 
 @torch.no_grad()
