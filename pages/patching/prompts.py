@@ -6,8 +6,8 @@ import streamlit as st
 
 import viz_model as vm
 from pages.patching.examples import EXAMPLES, PromptPair, examples
+from viz_model.heads.alignment import Alignment, align, shared_start
 from viz_model.heads.comparison import single_token, with_token
-from viz_model.intervention.alignment import Alignment, align, shared_start
 from viz_model.intervention.contrast import telling_answers
 from viz_model.model.prompts import Tokens
 from viz_ui.components.tokens.aligned_tokens import aligned_tokens

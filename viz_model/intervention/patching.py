@@ -14,7 +14,7 @@ from torch import Tensor
 
 from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import VizError
-from viz_model.intervention.alignment import Alignment
+from viz_model.heads.alignment import Alignment
 from viz_model.intervention.batches import RowEdit, RowEdits, values_at
 from viz_model.intervention.runs import Runs, two_runs
 from viz_model.jobs import Tell, untold

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from viz_model.arguments import said, text
 from viz_model.errors import VizError
-from viz_model.intervention.alignment import Alignment, align
+from viz_model.heads.alignment import Alignment, align
 from viz_model.intervention.batches import RowEdit, values_at
 from viz_model.model import Model
 from viz_model.model.prompts import Prompt, Tokens

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from viz_model.arguments import of_type, switch, whole_number
 from viz_model.errors import VizError
+from viz_model.heads.alignment import Alignment, align
 from viz_model.heads.comparison import single_token
-from viz_model.intervention.alignment import Alignment, align
 from viz_model.intervention.batches import RowEdits, edited_logits, refuse_without_prediction
 from viz_model.jobs import Tell
 from viz_model.model import Model

@@ -12,8 +12,8 @@ from pages.switch_off.band_figure import band_figure
 from pages.switch_off.choice import DIFFERENCE, LOGIT, LOSS, PREDICTION, Effect
 from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
+from viz_model.heads.alignment import align
 from viz_model.intervention.ablation import FEED_FORWARD, HEAD, LAYER, Ablation
-from viz_model.intervention.alignment import align
 from viz_model.intervention.replacement import OTHER, TEXT_MEAN, ZERO, Replacement
 
 IDS = (5, 9, 11, 9, 4)

@@ -10,7 +10,7 @@ import viz_model as vm
 from tests.reference.families import FAMILIES, save_small
 from tests.support.transformers_tiny_gpt import gpt2
 from tests.support.transformers_tiny_llama import llama
-from viz_model.intervention.alignment import align, shared_start
+from viz_model.heads.alignment import align, shared_start
 
 CLEAN = "The blue bird saw a brave wolf by the mill. The blue"
 CORRUPTED = "The brave bird saw a blue wolf by the mill. The blue"
