@@ -3,9 +3,10 @@
 import numpy as np
 import streamlit as st
 
-from pages.patching.maps import OF_LAYERS, PATHS, MapChoice, columns_of, sender_of
+from pages.patching.maps import OF_HEADS, OF_LAYERS, PATHS, MapChoice, columns_of, sender_of
 from pages.patching.prompts import ComparedRuns, answer_words
 from viz_model.intervention.patching import HEAD_POSITIONS, HEADS, Patching
+from viz_model.intervention.paths import LOGITS
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.view import View, choose_cell
 from viz_ui.look.glossary import explained
@@ -40,12 +41,12 @@ def draw_answer(view: View, pair: ComparedRuns, choice: MapChoice, found: Patchi
         rf"\small \frac{{d_\text{{put in}} - d_\text{{{base}}}}}{{d_\text{{{origin}}} - d_\text{{{base}}}}} = "
         rf"\frac{{{n(difference)} - ({of_runs[base]})}}{{{of_runs[origin]} - ({of_runs[base]})}} = {n(effect, 3)}"
     )
-    st.caption(_ends(view, pair, choice, found), help=explained("norm") if choice.sites == PATHS else None)
+    st.caption(_ends(view, pair, choice, found), help=explained("norm") if choice.sites in (PATHS, LOGITS) else None)
 
 
 def _place(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) -> tuple[int, ...] | None:
     """The index of the chosen cell; None where nothing was put in."""
-    if choice.sites == HEADS:
+    if choice.sites in OF_HEADS:
         return view.layer, view.head
     if choice.sites == PATHS:
         return sender_of(view, found)
@@ -62,6 +63,8 @@ def _what(view: View, choice: MapChoice, pair: ComparedRuns, found: Patching) ->
     if choice.sites == PATHS:
         of, sender = sender_of(view, found)
         return f"What **head {sender} of layer {of}** adds to the {choice.into} of **head {head} of layer {layer}**"
+    if choice.sites == LOGITS:
+        return f"What **head {head} of layer {layer}** adds to the logits directly"
     if choice.sites == HEADS:
         return f"**Head {head} of layer {layer}**, at all tokens"
     firsts = [first for first, _ in pair.alignment.pairs]
@@ -81,6 +84,13 @@ def _ends(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) ->
             f"residual stream, its norms, the {choice.into} of the receiving head and all that follows are computed "
             f"again. Measured: with nothing put in, {nothing}; with the whole {choice.into} of the {origin} run, "
             f"{whole}. Wang et al. 2022, “Interpretability in the Wild”, §3.1; there, feed-forwards are not frozen."
+        )
+    if choice.sites == LOGITS:
+        return (
+            f"Frozen at the {base} run are all other heads and all feed-forward outputs, so no later layer answers to "
+            "what the head writes. What follows the last layer is computed again. Measured: with nothing put in, "
+            f"{nothing}; with the whole residual stream after the last layer of the {origin} run, {whole}. Wang et al. "
+            "2022, “Interpretability in the Wild”, §3.1; there, feed-forwards are not frozen."
         )
     if pair.alignment.is_whole:
         return (

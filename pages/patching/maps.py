@@ -14,7 +14,7 @@ from viz_model.intervention.patching import (
     STREAM,
     Patching,
 )
-from viz_model.intervention.paths import INPUTS
+from viz_model.intervention.paths import INPUTS, LOGITS
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose, held, linked
 from viz_ui.frame.forms import PairOfNumbers
@@ -34,7 +34,9 @@ MAPS = {
     "feed-forward outputs": FEED_FORWARD,
     "heads × positions": HEAD_POSITIONS,
     "paths into a head": PATHS,
+    "paths into the logits": LOGITS,
 }
+OF_HEADS = (HEADS, LOGITS)  # of each head one number, and a click chooses the head
 OF_LAYERS = {
     STREAM: "stream before layer {}",
     ATTENTION: "attention output of layer {}",
@@ -67,7 +69,8 @@ def draw_choice() -> MapChoice:
         help="- **heads**: the mixed values of a head, at all tokens\n- **stream**: the residual stream of a token, "
         "before a layer\n- **attention outputs**, **feed-forward outputs**: what a half of a layer adds to a token\n"
         "- **heads × positions**: the mixed values of a head of the chosen layer, at a token\n- **paths into a "
-        "head**: what a head adds to the query, key or value of the chosen head, a later one\n\n"
+        "head**: what a head adds to the query, key or value of the chosen head, a later one\n- **paths into the "
+        "logits**: what a head adds to the logits directly, and not by way of later layers\n\n"
         + explained("path patching"),
     )
     into = "key"
@@ -94,7 +97,12 @@ def patched(view: View, pair: ComparedRuns, choice: MapChoice) -> Patching:
     given = (model, pair.clean, pair.corrupted)
     more = {"reverse": choice.reverse, "part": view.part, "position": pair.position, "answer": (pair.good, pair.bad)}
     layers, heads, length = pair.clean.n_layers, config.n_heads, pair.clean.length
-    if choice.sites == PATHS:
+    if choice.sites == LOGITS:
+        passes, of = layers * heads, ()
+
+        def work(tell) -> Patching:
+            return vm.patch_paths(*given, LOGITS, **more, tell=tell)
+    elif choice.sites == PATHS:
         if view.layer == 0:
             raise vm.VizError("No head comes before layer 0. Choose a head of a later layer in the sidebar.")
         place, passes = (view.layer, view.head), 2 * view.layer * heads
@@ -121,7 +129,7 @@ def patched(view: View, pair: ComparedRuns, choice: MapChoice) -> Patching:
 
 def draw_map(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) -> None:
     """The map; a click chooses what belongs to its cell."""
-    if choice.sites == HEADS:
+    if choice.sites in OF_HEADS:
         draw_head_matrix(
             view,
             "patched_heads",
@@ -223,6 +231,7 @@ def _title(choice: MapChoice, view: View) -> str:
         return f"Paths into the {choice.into} of head {view.head} of layer {view.layer}, {origin} into {base}"
     words = {
         HEADS: "Heads",
+        LOGITS: "Paths from each head into the logits",
         STREAM: "Stream before each layer",
         ATTENTION: "Attention outputs",
         FEED_FORWARD: "Feed-forward outputs",
@@ -234,9 +243,10 @@ def _title(choice: MapChoice, view: View) -> str:
 def _named(view: View, pair: ComparedRuns, choice: MapChoice) -> Named:
     origin, base = choice.runs
     places = {HEAD_POSITIONS: (f"layer {view.layer}",), PATHS: (f"layer {view.layer}", f"head {view.head}")}
-    words = f"{choice.into} patched by each head" if choice.sites == PATHS else f"{choice.sites} patched"
+    written = {PATHS: choice.into, LOGITS: LOGITS}.get(choice.sites)
+    words = f"{written} patched by each head" if written else f"{choice.sites} patched"
     of = f"{pass_words(pair.clean)}. Corrupted: {pass_words(pair.corrupted)}"
-    file_words = f"patched_{choice.into if choice.sites == PATHS else choice.sites}_{origin}_into_{base}"
+    file_words = f"patched_{written or choice.sites}_{origin}_into_{base}"
     return named(view, f"{words}, {origin} into {base}", file_words, *places.get(choice.sites, ()), of=of)
 
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 import viz_model as vm
 from pages.patching.answer import draw_answer, draw_rows
-from pages.patching.maps import MapChoice, draw_choice, draw_map, patched
+from pages.patching.maps import OF_HEADS, MapChoice, draw_choice, draw_map, patched
 from pages.patching.prompts import (
     ComparedRuns,
     begin_with_pair,
@@ -13,7 +13,7 @@ from pages.patching.prompts import (
     draw_other_prompt,
     pair_of,
 )
-from viz_model.intervention.patching import HEADS, Patching
+from viz_model.intervention.patching import Patching
 from viz_ui.frame.address import bring_sidebar_along
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped
@@ -39,7 +39,7 @@ def draw() -> None:
         pair = pair_of(view, other, answers)
         draw_aligned(view, pair)
         found = patched(view, pair, choice)
-        if choice.sites == HEADS:
+        if choice.sites in OF_HEADS:
             begin_with_head(lambda: divmod(int(found.effect.argmax()), found.effect.shape[1]))
     except Stopped:
         return

@@ -192,6 +192,25 @@ def test_what_returns_over_the_path_from_a_head_into_another(both, into):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_returns_over_the_path_from_a_head_into_the_logits(both, reverse):
+    """What the head wrote less, or more, in the other run is added to the final stream, and to nothing before it."""
+    runs = {False: IDS, True: OTHER}
+    origin, base = torch.tensor([runs[reverse]]), torch.tensor([runs[not reverse]])
+    (of_origin, values), (of_base, own) = (both.bridge.run_with_cache(ids) for ids in (origin, base))
+    found = vm.patch_paths(both.model, IDS, OTHER, "logits", answer=(GOOD, BAD), reverse=reverse)
+    last, theirs = len(both.bridge.blocks) - 1, torch.zeros_like(found.effect)
+    for layer, head in np.ndindex(*theirs.shape):
+        of_head = f"blocks.{layer}.attn.hook_z"
+        written = (values[of_head] - own[of_head])[:, :, head] @ both.bridge.blocks[layer].attn.W_O[head]
+        hooks = [(f"blocks.{last}.hook_resid_post", lambda stream, hook, written=written: stream + written)]
+        theirs[layer, head] = difference(both.bridge.run_with_hooks(base, fwd_hooks=hooks)) - difference(of_base)
+    agree(found.effect, theirs / (difference(of_origin) - difference(of_base)))
+    assert found.effect.abs().amax(1).min() > 1e-3, "every layer has a head that adds to the answer itself"
+    assert found.whole == pytest.approx(1, abs=1e-6)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize(("kind", "letter"), [("query", "Q"), ("key", "K"), ("value", "V")])
 def test_composition_of_heads(both, kind, letter):
     circuits = vm.circuits(both.model)

@@ -136,7 +136,8 @@ GLOSSARY = {
         r"activation patching|[Pp]atch(ed|es|ing)?",
     ),
     "path patching": Term(
-        "Activation patching of one path: only what one head adds to one input of a later head is changed.",
+        "Activation patching of one path: only what one head adds to one input of a later head, or to the final "
+        "residual stream that the logits are read from, is changed.",
         "Wang et al. 2022, “Interpretability in the Wild”, §3.1",
         r"[Pp]ath patching|[Pp]aths into",
     ),

@@ -105,6 +105,20 @@ def test_paths_into_a_head(into):
     assert address_of(other)["sender"] == "0.6"
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_paths_into_the_logits(reverse):
+    test = page(map="paths into the logits", **({"direction": "corrupted into clean"} if reverse else {}))
+    found = vm.patch_paths(
+        vm.load("tiny-gpt"), BLUE.clean, BLUE.corrupted, "logits", answer=ANSWER, reverse=reverse
+    ).effect
+    assert drawn_matrices(test)["patched_heads"][0] == pytest.approx(found.numpy(), abs=1e-4)
+    assert int(found.argmax()) == 8, "the induction head"
+    assert "What **head 0 of layer 1** adds to the logits directly" in said(test)
+    does = "takes away" if reverse else "brings back"
+    assert f"{does} **{number(float(found[1, 0]), 3)}** of the clean answer" in said(test)
+    assert "all feed-forward outputs, so no later layer answers to what the head writes." in said(test)
+
+
 def test_both_runs_rows_of_the_head_of_a_cell():
     test = page()
     rows = drawn_matrices(test)["layer1_head0"][0]
@@ -194,6 +208,8 @@ def test_the_parts_of_an_encoder_decoder(part):
     assert "the logit of **5** minus that of **6**" in said(test)
     path = opened("patching", model="tiny-seq2seq", part=part, map="paths into a head", head="1.0")
     assert ("encoder output" in said(path)) == (part == "cross")
+    direct = opened("patching", model="tiny-seq2seq", part=part, map="paths into the logits", head="1.0")
+    assert ("encoder output" in said(direct)) == (part == "encoder")
 
 
 @pytest.mark.parametrize(("model", "pair"), [(name, pair) for name, pairs in EXAMPLES.items() for pair in pairs])

@@ -11,6 +11,7 @@ from pages.patching.prompts import ComparedRuns
 from tests.support.page_parts import Noted, view_of
 from tests.support.small_models import small_model
 from viz_model.intervention.patching import HEAD_POSITIONS, HEADS, STREAM, Patching
+from viz_model.intervention.paths import LOGITS
 from viz_ui.look.text import number
 
 CLEAN, CORRUPTED = (5, 9, 11, 9, 4, 7), (5, 9, 3, 2, 8, 9, 4, 7)
@@ -47,7 +48,7 @@ def noted(monkeypatch):
 def patching(pair, sites, reverse=False, nothing=0.0125, whole=0.9375):
     """All differences are other ones. The clean run has 4, the corrupted one −1."""
     positions = len(CLEAN) if reverse else len(CORRUPTED)
-    shape = {HEADS: (3, 4), PATHS: (3, 4), HEAD_POSITIONS: (3, 4, positions)}.get(sites, (3, positions))
+    shape = {HEADS: (3, 4), PATHS: (3, 4), LOGITS: (3, 4), HEAD_POSITIONS: (3, 4, positions)}.get(sites, (3, positions))
     difference = torch.linspace(-2, 5, int(np.prod(shape))).double().reshape(shape)
     return Patching(sites, "self", reverse, difference, 4.0, -1.0, nothing, whole, 13, 17, pair.alignment)
 
@@ -59,6 +60,7 @@ def patching(pair, sites, reverse=False, nothing=0.0125, whole=0.9375):
         (STREAM, True, (1, 3), "The stream before layer 1 at token 3 <9>"),
         (HEAD_POSITIONS, False, (1, 2, 5), "Head 2 of layer 1 at token 3 <9>"),
         (HEADS, False, (1, 2), "Head 2 of layer 1, at all tokens"),
+        (LOGITS, False, (1, 2), "What head 2 of layer 1 adds to the logits directly"),
         (PATHS, True, (0, 3), "What head 3 of layer 0 adds to the key of head 2 of layer 1"),
     ],
 )
@@ -110,6 +112,7 @@ def test_a_title_and_a_file_say_what_was_put_from_which_run_into_which(view, pai
         for sites, title, file in (
             (PATHS, "Paths into the value of head 2 of layer 1", "small_layer1_head2_patched_value"),
             (HEAD_POSITIONS, "Heads of layer 1, at each token", f"small_layer1_patched_{HEAD_POSITIONS}"),
+            (LOGITS, "Paths from each head into the logits", "small_patched_logits"),
             (STREAM, "Stream before each layer", f"small_patched_{STREAM}"),
         ):
             choice = MapChoice(sites, reverse, "value")

@@ -144,6 +144,9 @@ def test_both_heads_of_induction_are_found_and_the_path_between_them():
         assert paths["key"].whole > 0.9
         assert paths["query"].effect[0].abs().max() < 0.02
         assert paths["key"].effect[1:].isnan().all(), "no path leads from a later head to an earlier one"
+        direct = vm.patch_paths(model, CLEAN, CORRUPTED, "logits", answer=ANSWER).effect
+        assert float(direct[1, 0]) > 0.55, "the induction head writes into the logits itself"
+        assert direct[0].abs().max() < 0.01, "what feeds it does not"
 
 
 @pytest.mark.parametrize(("clean", "corrupted"), [(CLEAN, LONGER), (LONGER, CLEAN)])
@@ -241,6 +244,11 @@ def test_all_of_it_is_the_clean_run_and_nothing_the_corrupted_one(family, tmp_pa
             assert found.effect.isfinite().all()
             if sites == "resid_pre" and part in ("self", "encoder"):  # the prompts differ in one token
                 assert found.effect[0].tolist() == pytest.approx([0, 0, 1, 0, 0, 0, 0], abs=1e-4)
+        if part != "encoder":
+            direct = vm.patch_paths(model, clean, corrupted, "logits", answer=(20, 21), part=part)
+            assert (direct.nothing, direct.whole) == (pytest.approx(0, abs=1e-4), pytest.approx(1, abs=1e-4))
+            assert direct.effect.isfinite().all()
+            assert direct.effect.abs().max() > 1e-4
 
 
 def test_what_is_aligned():
@@ -282,6 +290,8 @@ def test_every_part_of_an_encoder_decoder_can_be_patched():
     with pytest.raises(vm.VizError, match="encoder output"):
         vm.patch_paths(model, *traces, (1, 0), "key", (good, bad), part="cross")
     assert vm.patch_paths(model, *traces, (1, 0), "query", (good, bad), part="cross").effect[0].isfinite().all()
+    with pytest.raises(vm.VizError, match="encoder output"):
+        vm.patch_paths(model, *traces, "logits", answer=(good, bad), part="encoder")
 
 
 def test_what_cannot_be_patched_is_a_sentence():
@@ -300,6 +310,10 @@ def test_what_cannot_be_patched_is_a_sentence():
             vm.patch_paths(model, CLEAN, CORRUPTED, receiver, "key", ANSWER)
     with pytest.raises(vm.VizError, match="cannot lead into"):
         vm.patch_paths(model, CLEAN, CORRUPTED, (1, 0), "score", ANSWER)
+    with pytest.raises(vm.VizError, match="no query, key or value"):
+        vm.patch_paths(model, CLEAN, CORRUPTED, "logits", "key", ANSWER)
+    with pytest.raises(vm.VizError, match="A receiver is"):
+        vm.patch_paths(model, CLEAN, CORRUPTED, "the end", answer=ANSWER)
 
 
 def test_what_predicts_nothing_is_refused_and_so_are_numbers_that_are_none(tmp_path):
