@@ -10,6 +10,7 @@ import viz_model as vm
 from pages.heads import head_values
 from pages.heads.grid import grid_pictures, measured
 from pages.heads.head_values import CARRIED, DRAWN, WEIGHTS
+from viz_model.heads.names import HeadNames
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.frame.address import bring_sidebar_along, linked
@@ -21,6 +22,7 @@ from viz_ui.look.text import counted, number
 from viz_ui.look.thumbnails import pooling_words
 from viz_ui.parts.cell import draw_cell
 from viz_ui.parts.edit_form import draw_cell_edits
+from viz_ui.parts.head_names import draw_names_source, kept_names, where_from
 from viz_ui.parts.open_matrix import note_opened, open_noted_matrix
 from viz_ui.parts.special_tokens import Shown, choose_shown, say_hidden
 from viz_ui.parts.weight_colours import WeightColours, choose_weight_colours
@@ -61,6 +63,8 @@ COLUMNS = {
     "previous": "The weight on the token right before the query. The first query has no such token and is left out",
 }
 
+NAME = "What the head does over a text, and how much of its attention that explains"
+
 
 def draw() -> None:
     st.title("Heads")
@@ -79,13 +83,15 @@ def draw() -> None:
 def draw_heads(drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
     view = current_view()
+    names = kept_names(view)
     with st.container(horizontal=True, gap="medium"):
         heads_side, head_side = st.container(width=340), st.container(key="head_side")
     with head_side, main_picture():  # first, so that it is drawn while the rest is still under way
         draw_head(view, drawn, colours, shown)
     with heads_side:
-        draw_grid(view, drawn, colours, shown)
-        draw_table(view)
+        draw_grid(view, drawn, colours, shown, names)
+        draw_names_source(view, names)
+        draw_table(view, names)
     bring_sidebar_along()
 
 
@@ -109,7 +115,9 @@ def draw_switches() -> tuple[head_values.HeadQuantity, WeightColours, Shown]:
     return DRAWN[name], colours, shown
 
 
-def draw_grid(view: View, drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown) -> None:
+def draw_grid(
+    view: View, drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown, names: HeadNames | None
+) -> None:
     small, seen = grid_pictures(view, drawn.name, colours, shown.hiding)
     head_grid(
         small,
@@ -117,7 +125,8 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, colours: WeightColour
         sequential_lut() if drawn.scale == "sequential" else diverging_lut(),
         layer=view.layer,
         head=view.head,
-        labels=notes(view),
+        labels=notes(view, names),
+        labels_from="" if names is None else f"name from {where_from(names)}",
         key_heads=key_heads(view),
         key="head_grid",
         on_pick=pick_head,
@@ -130,7 +139,7 @@ def draw_grid(view: View, drawn: head_values.HeadQuantity, colours: WeightColour
         else f"All thumbnails share one {law}scale, from 0 to 1."
     )
     pooled = pooling_words((len(shown.queries), len(shown.keys)), small.shape[-2:])
-    shared, terms = "", ["previous-token head", "induction"] if any(map(any, notes(view) or [])) else []
+    shared, terms = "", []
     if key_heads(view):
         shared = f"The {config.n_heads} heads of a layer share {counted(config.n_kv_heads, 'key/value head')}."
         terms.append("grouped heads")
@@ -165,12 +174,17 @@ def marked_rows() -> list[int]:
     return st.session_state.get(table_key(), {}).get("selection", {}).get("rows", [])
 
 
-def notes(view: View) -> list[list[str]] | None:
-    """A short note for each head: what it was found to do when the checkpoint was measured."""
-    model, trace = view.model, view.trace
-    if not model.measured_heads or view.part not in ("self", "cross"):
+def notes(view: View, names: HeadNames | None) -> list[list[str]] | None:
+    """A short note for each head: its name, and what it was found to do when the checkpoint was measured."""
+    is_measured = view.model.measured_heads and view.part in ("self", "cross")
+    if names is None and not is_measured:
         return None
-    return [[note(model, layer, head) for head in range(trace.config.n_heads)] for layer in range(trace.n_layers)]
+
+    def of(layer: int, head: int) -> str:
+        name = "" if names is None else str(names.name(layer, head))
+        return "; ".join(filter(None, (name, note(view.model, layer, head) if is_measured else "")))
+
+    return [[of(layer, head) for head in range(view.trace.config.n_heads)] for layer in range(view.trace.n_layers)]
 
 
 def note(model: vm.Model, layer: int, head: int) -> str:
@@ -225,13 +239,15 @@ def draw_head(view: View, drawn: head_values.HeadQuantity, colours: WeightColour
     open_noted_matrix(view, {drawn.name: matrix})
 
 
-def draw_table(view: View) -> None:
-    """What every head does on this prompt, in numbers."""
+def draw_table(view: View, names: HeadNames | None) -> None:
+    """What every head does on this prompt, in numbers; and its name."""
     measures = measured(view)
     layers, heads = np.indices(measures["entropy"].shape)
     table = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel()})
     for name, values in measures.items():
         table[name] = values.ravel()
+    if names is not None:
+        table["name"] = [str(name) for of_layer in names.names for name in of_layer]
     st.dataframe(
         table,
         hide_index=True,
@@ -244,7 +260,8 @@ def draw_table(view: View) -> None:
                 name, format="%.2f" if name in measures else "%d", width=WIDTHS.get(name, 46), help=words
             )
             for name, words in COLUMNS.items()
-        },
+        }
+        | {"name": st.column_config.TextColumn(help=NAME)},
     )
     st.caption(
         "Each number is a mean over the queries. Click the name of a column to sort, or tick a row to choose its head.",

@@ -11,14 +11,15 @@ from pages.over_a_text.measured import reading_key, report
 from pages.over_a_text.shown_windows import draw_windows
 from pages.over_a_text.texts import ChosenText, choose_text
 from viz_model.heads.patterns import ENTROPY, FIRST, INDUCTION, MEAN_DISTANCE, PATTERNS, PREVIOUS, UNITS
-from viz_model.heads.report import MIXED, HeadReport
+from viz_model.heads.report import HeadReport
 from viz_model.heads.resampling import FEWEST
 from viz_ui.frame.address import arriving, bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.view import View, choose_head, current_view
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import counted, number, percent, plain, sentence
+from viz_ui.look.text import counted, number, plain, sentence
 from viz_ui.parts.head_matrix import draw_head_matrix
+from viz_ui.parts.head_names import RULE, keep_names, name_words
 from viz_ui.parts.open_matrix import named
 
 WINDOWS = (16, 64, 256)
@@ -81,6 +82,8 @@ def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str, Hashab
     growing.empty()
     if found is None:
         return None, text, pattern, key
+    if text.is_shipped:
+        keep_names(view, found, text.words)
     with choice.container():
         first = index_of(found, PREVIOUS if has_both(view) else FIRST)
         pattern = linked(
@@ -143,18 +146,7 @@ def ends(found: HeadReport, pattern: str) -> tuple[float, float]:
 
 def draw_answer(view: View, found: HeadReport, pattern: str) -> None:
     """The chosen head: its name with the share that it explains, and its number of the pattern."""
-    name = found.name(view.layer, view.head)
-    patterns = " and ".join(found.words(one, view.layer, view.head) for one in name.patterns)
-    share = f"**{percent(name.share)}** of its attention{interval_words(name.low, name.high, percent)}"
-    if name.words == MIXED:
-        words = f"**mixed**. No two patterns explain half of its attention; {patterns} explain{verb(name)} {share}."
-    else:
-        words = f"**{patterns}**. That explains {share}."
-    st.markdown(
-        f"{view.where.capitalize()} is named {words}",
-        help="A name is at most two patterns: the pair that explains the most. The second one is named only if it adds "
-        "a tenth. A head whose name would explain less than half is mixed.",
-    )
+    st.markdown(name_words(view.where, found.name(view.layer, view.head)), help=RULE)
     place = view.layer, view.head
     mean, uniform = found.mean(pattern)[place], found.uniform(pattern)[place]
     low, high = (ends[place] for ends in found.interval(pattern))
@@ -164,7 +156,7 @@ def draw_answer(view: View, found: HeadReport, pattern: str) -> None:
     else:
         st.markdown(
             f"Its mean of **{found.words(pattern, *place)}** is **{number(mean, 3)}{unit}**"
-            f"{interval_words(low, high, lambda value: number(value, 3))}. Uniform attention would have "
+            f"{interval_words(low, high)}. Uniform attention would have "
             f"{number(uniform, 3)}{unit}."
         )
     if found.has_distances:
@@ -173,12 +165,8 @@ def draw_answer(view: View, found: HeadReport, pattern: str) -> None:
         st.plotly_chart(figure, key="distances", **PLOTS)
 
 
-def verb(name) -> str:
-    return "" if len(name.patterns) > 1 else "s"
-
-
-def interval_words(low: float, high: float, words) -> str:
-    return "" if np.isnan(low) else f" ({words(low)} to {words(high)})"
+def interval_words(low: float, high: float) -> str:
+    return "" if np.isnan(low) else f" ({number(low, 3)} to {number(high, 3)})"
 
 
 def interval_note(found: HeadReport) -> str:

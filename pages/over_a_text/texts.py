@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 import viz_model as vm
-from viz_model.heads.windows import Text, repeats
-from viz_model.training.held_out import held_out_text
+from viz_model.heads.windows import Text
+from viz_model.training.held_out import shipped_text, text_of_repeats
 from viz_ui.frame.address import choose, held, linked
 from viz_ui.frame.forms import Text as TextForm
 from viz_ui.frame.text_in_address import LONGEST, LONGEST_CODE, from_address, to_address
@@ -17,16 +17,19 @@ from viz_ui.look.text import counted
 
 HELD_OUT, REPEATS, PROMPT, OWN = "held-out text", "random repeats", "the prompt", "a text of yours"
 LONGEST_TYPED = 200_000  # characters that a box holds without becoming slow
-MOST_HALF = 40  # tokens that are repeated, as in the figures of the bundled models
 
 
 @dataclass(frozen=True)
 class ChosenText:
-    """key: what tells it from others. words: what it is, in a sentence. read: gives the text, for so many windows."""
+    """key: what tells it from others. words: what it is, in a sentence. read: gives the text, for so many windows.
+
+    is_shipped: whether it is the one by which heads are named everywhere, see `shipped_text`.
+    """
 
     key: Hashable
     words: str
     read: Callable[[int], Text]
+    is_shipped: bool = False
 
 
 def choose_text(view: View) -> ChosenText:
@@ -48,11 +51,12 @@ def choose_text(view: View) -> ChosenText:
         return _own_text(view)
     if source == PROMPT:
         return of_prompt(view)
+    is_shipped = source == sources[0]
     if source == REPEATS:
-        half = min(MOST_HALF, view.model.config.context_length // 2)
-        words = f"of {half} random tokens and the same {half} tokens again"
-        return ChosenText(REPEATS, words, lambda rows: _repeats(view.model, rows, half))
-    return ChosenText(HELD_OUT, _held_out_words(view), lambda _: held_out_text(view.model, view.name)[0])
+        words = text_of_repeats(view.model, 1)[1]
+        return ChosenText(REPEATS, words, lambda rows: text_of_repeats(view.model, rows)[0], is_shipped)
+    text, words = shipped_text(view.model, view.name, 1)
+    return ChosenText(HELD_OUT, words, lambda _: text, is_shipped)
 
 
 def of_prompt(view: View) -> ChosenText:
@@ -60,18 +64,6 @@ def of_prompt(view: View) -> ChosenText:
     trace = view.trace
     text = [(trace.source, trace.read)] if trace.source else trace.read
     return ChosenText((trace.source and trace.source.ids, trace.read.ids), "of the prompt", lambda _: text)
-
-
-def _held_out_words(view: View) -> str:
-    is_held_out = held_out_text(view.model, view.name)[1]
-    if view.model.has_source:
-        return "of dates that were kept out of training" if is_held_out else "of sentences of fairy tales"
-    return "of fairy tales" + (" that were kept out of training" if is_held_out else "")
-
-
-def _repeats(model: vm.Model, rows: int, half: int) -> Text:
-    made = repeats(model, rows, half)
-    return [(row[:half], row[:half]) for row in made] if model.has_source else made
 
 
 def _own_text(view: View) -> ChosenText:

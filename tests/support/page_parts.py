@@ -46,7 +46,7 @@ class Noted:
 
     def __init__(self, **answers):
         self.calls, self.answers, self.session_state = [], answers, Session()
-        self.column_config = SimpleNamespace(NumberColumn=_options, ProgressColumn=_options)
+        self.column_config = SimpleNamespace(NumberColumn=_options, ProgressColumn=_options, TextColumn=_options)
         self.context = SimpleNamespace(theme=SimpleNamespace(type="light"))
 
     def __getattr__(self, name):

@@ -17,6 +17,7 @@ from torch import Tensor
 from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import MaskError, VizError
 from viz_model.heads import patterns as known
+from viz_model.heads.names import HeadName, HeadNames
 from viz_model.heads.patterns import PATTERNS, UNITS, Base, Cells, CellSets, HeadSums, Seen
 from viz_model.heads.resampling import interval
 from viz_model.heads.windows import LONGEST, Text, Window, cut, shuffled_batches
@@ -28,26 +29,8 @@ from viz_model.transformer.hooks import capture, follow
 
 WINDOWS, MOST_WINDOWS = 128, 4096
 BATCH_BYTES = 16 * 2**20  # of one layer's weights that are worked on at once, roughly
-NAMED, ADDED = 0.5, 0.1  # a name explains at least this share; its second pattern adds at least so much
-MIXED, ROUNDED = "mixed", 5
+ADDED, ROUNDED = 0.1, 5  # the second pattern of a name adds at least so much
 BASES: dict[str, Base] = {known.PREVIOUS: 1, known.ITSELF: 0, known.NEXT: -1} | {name: name for name in known.FEATURES}
-
-
-@dataclass(frozen=True)
-class HeadName:
-    """What a head does: at most two patterns, the share of its attention that they explain, and its interval.
-
-    words: "previous token", "3 before and first token", or "mixed" where they explain less than half.
-    """
-
-    words: str
-    patterns: tuple[str, ...]
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.words} ({self.share:.0%})"
 
 
 @dataclass(frozen=True)
@@ -232,6 +215,12 @@ class HeadReport:
         """Of every head."""
         return {place: self._name(*place) for place in np.ndindex(self.best_distance.shape)}
 
+    def kept_names(self, text: str) -> HeadNames:
+        """The names of all heads as they are kept. text: what was read, in words, see `HeadNames`."""
+        layers, heads = self.best_distance.shape
+        names = tuple(tuple(self.names[layer, head] for head in range(heads)) for layer in range(layers))
+        return HeadNames(text, len(self.windows), self.n_tokens, names)
+
     def examples(self, layer: int, head: int, pattern: str | None = None, most: int = 3) -> list[HeadExample]:
         """The windows in which a head shows a pattern most, at most so many, each read once more.
 
@@ -317,8 +306,8 @@ class HeadReport:
         sums = self._explained(mass, even, rows, *(bases[name] for name in chosen))
         share = float(sums.sum() / max(rows.sum(), 1))
         low, high = interval(sums, rows)
-        words = " and ".join(self.words(name, layer, head) for name in chosen)
-        return HeadName(words if share >= NAMED else MIXED, chosen, share, float(low), float(high))
+        explaining = " and ".join(self.words(name, layer, head) for name in chosen)
+        return HeadName(chosen, explaining, share, float(low), float(high))
 
     def words(self, pattern: str, layer: int, head: int) -> str:
         """A pattern as it is said of a head: "k before" is "3 before" or "2 after". Errors as `mean` and `name`."""

@@ -1,12 +1,14 @@
 """Rows of the text that was held out from a model's training, where it lies beside the model."""
 
 import re
+from functools import lru_cache
 
 import numpy as np
 from torch import Tensor
 
 from viz_model.checkpoints import FOLDER, catalogue
 from viz_model.errors import TrainingError, VizError
+from viz_model.heads.windows import Text, repeats
 from viz_model.model import Model
 from viz_model.training.data import encode_books
 from viz_model.training.dates import in_turn, split_days
@@ -14,6 +16,7 @@ from viz_model.training.figures.report import books_of
 from viz_model.training.loss import windows
 from viz_model.training.recipes import RECIPES
 
+MOST_HALF = 40  # random tokens that come again, as in the figures of the bundled models
 WINDOWS, WINDOW = 4, 256  # so many stretches of so many tokens, evenly spread
 TALES = "tiny-gpt"  # whose held-out text is read by models that have none of their own
 
@@ -55,6 +58,29 @@ def held_out_text(model: Model, name: str) -> tuple[str, bool]:
     return "\n\n".join(books or books_of(FOLDER / TALES, None)), bool(books)
 
 
+def shipped_text(model: Model, name: str, rows: int) -> tuple[Text, str]:
+    """The text by which heads of this model are named, and whose windows these are, as the end of a sentence.
+
+    Of a model without a tokenizer, so many rows of random repeats; of all others, `held_out_text`.
+    """
+    if model.tokenizer is None:
+        return text_of_repeats(model, rows)
+    text, is_held_out = held_out_text(model, name)
+    if model.has_source:
+        return text, "of dates that were kept out of training" if is_held_out else "of sentences of fairy tales"
+    return text, "of fairy tales" + (" that were kept out of training" if is_held_out else "")
+
+
+def text_of_repeats(model: Model, rows: int) -> tuple[Text, str]:
+    """Rows of random tokens that come again at once, and what they are, as `shipped_text`; an encoder-decoder reads the
+    same tokens on both sides."""
+    half = min(MOST_HALF, model.config.context_length // 2)
+    made = repeats(model, rows, half)
+    text = [(row[:half], row[:half]) for row in made] if model.has_source else made
+    return text, f"of {half} random tokens and the same {half} tokens again"
+
+
+@lru_cache(4)
 def _pairs_beside(name: str) -> tuple[str, bool]:
     recipe = RECIPES.get(name)
     if recipe is not None and recipe.config.layout == "encoder-decoder":

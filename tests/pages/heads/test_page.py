@@ -11,10 +11,20 @@ from pages.heads.head_values import DRAWN
 from tests.support.head_measures import loops
 from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
+from viz_model.heads.names import HeadName, HeadNames
 from viz_ui.parts.special_tokens import shown_tokens
 from viz_ui.parts.weight_colours import WeightColours
 
 LAYER, HEAD, QUERY, KEY = 1, 3, 4, 2
+NAMES = HeadNames(
+    "of a text",
+    16,
+    4096,
+    tuple(
+        tuple(HeadName(("induction",), "induction", 0.5 + (4 * layer + head) / 100, 0.4, 0.6) for head in range(4))
+        for layer in range(2)
+    ),
+)
 IDS = (5, 9, 11, 9, 4, 20, 8)
 
 
@@ -76,8 +86,10 @@ def test_the_grid_says_its_scale_and_where_pixels_stand_for_several_cells(view, 
     pictures = np.zeros((2, 4, min(shape[0], 32), min(shape[1], 32)), np.uint8)
     page.grid_pictures = lambda *_: (pictures, None)
     colours = WeightColours("linear", is_own=not full)
-    page.draw_grid(view, DRAWN["weights"], colours, SimpleNamespace(queries=queries, keys=keys, hiding="shown"))
+    shown = SimpleNamespace(queries=queries, keys=keys, hiding="shown")
+    page.draw_grid(view, DRAWN["weights"], colours, shown, None)
     [(_, options)] = noted.of("head_grid")
+    assert (options["labels"], options["labels_from"]) == (None, "")
     assert (options["layer"], options["head"], options["key_heads"]) == (LAYER, HEAD, [0, 0, 1, 1])
     assert ("share one scale, from 0 to 1" in noted.words) == full
     assert ("pixel" in noted.words) == (max(shape) > 32)
@@ -89,12 +101,14 @@ def test_the_table_has_a_row_for_each_head_with_its_own_numbers(view, drawn):
     page, noted = drawn
     measures = {name: np.arange(8).reshape(2, 4) + 100 * n for n, name in enumerate(loops(view.trace.weights(0, 0)))}
     page.measured = lambda _: measures
-    page.draw_table(view)
+    page.draw_table(view, NAMES)
     [((table,), options)] = noted.of("dataframe")
+    assert table["name"].tolist() == [str(NAMES.name(*place)) for place in np.ndindex(2, 4)]
     assert table["layer"].tolist() == [0] * 4 + [1] * 4
     assert table["head"].tolist() == [*range(4)] * 2
     for name, values in measures.items():
         assert table[name].tolist() == values.ravel().tolist()
+    assert options["column_config"].pop("name")
     helps = {name: column["help"] for name, column in options["column_config"].items()}
     for name, word in {"entropy": "bits", "first": "first", "itself": "itself", "previous": "before"}.items():
         assert word in helps[name]
@@ -120,5 +134,19 @@ def test_notes_are_of_the_attention_that_was_measured():
     model = SimpleNamespace(measured_heads={"year_letters": [[0.5, 0.1]]})
     for part in ("self", "cross", "encoder", "decoder"):
         seen = SimpleNamespace(model=model, part=part, trace=SimpleNamespace(config=config, n_layers=1))
-        assert (page.notes(seen) is not None) == (part in ("self", "cross"))
-    assert page.notes(SimpleNamespace(model=SimpleNamespace(measured_heads={}), part="self", trace=None)) is None
+        assert (page.notes(seen, None) is not None) == (part in ("self", "cross"))
+        [[one, other]] = page.notes(seen, NAMES)
+        assert one.startswith("induction (50.0%)")
+        assert ("characters of the year" in one) == (part in ("self", "cross"))
+        assert other == "induction (51.0%)"
+    assert page.notes(SimpleNamespace(model=SimpleNamespace(measured_heads={}), part="self", trace=None), None) is None
+
+
+def test_the_grid_says_where_its_names_come_from(view, drawn):
+    page, noted = drawn
+    page.grid_pictures = lambda *_: (np.zeros((2, 4, 3, 3), np.uint8), None)
+    shown = SimpleNamespace(queries=np.arange(3), keys=np.arange(3), hiding="shown")
+    page.draw_grid(view, DRAWN["weights"], WeightColours("linear", True), shown, NAMES)
+    [(_, options)] = noted.of("head_grid")
+    assert options["labels"][1] == [f"induction ({54 + head}.0%)" for head in range(4)]
+    assert options["labels_from"] == "name from 16 windows (4,096 tokens) of a text"

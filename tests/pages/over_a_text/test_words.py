@@ -8,8 +8,8 @@ import pytest
 
 from pages.over_a_text import figures
 from tests.support.page_parts import Noted, page_module
+from viz_model.heads.names import HeadName
 from viz_model.heads.patterns import ENTROPY, INDUCTION, PREVIOUS, UNITS
-from viz_model.heads.report import MIXED, HeadName
 
 PLACE = 1, 2
 
@@ -20,7 +20,7 @@ class Report:
     patterns = (PREVIOUS, INDUCTION, ENTROPY)
     has_distances, is_partial, planned, n_tokens = True, False, 16, 4096
     windows = (None,) * 16
-    label = HeadName(PREVIOUS, (PREVIOUS,), 0.625, 0.5625, 0.6875)
+    label = HeadName((PREVIOUS,), "2 before", 0.625, 0.5625, 0.6875)
 
     def mean(self, pattern):
         return np.linspace(0.1, 0.9, 12).reshape(3, 4) + 2 * self.patterns.index(pattern)
@@ -32,7 +32,7 @@ class Report:
         return self.mean(pattern) - 0.03125, self.mean(pattern) + 0.015625
 
     def name(self, layer, head):
-        return self.label if (layer, head) == PLACE else HeadName("first token", ("first token",), 0.75, 0.7, 0.8)
+        return self.label if (layer, head) == PLACE else HeadName(("first token",), "first token", 0.75, 0.7, 0.8)
 
     def words(self, pattern, layer, head):
         return f"{pattern} of {layer}.{head}"
@@ -57,9 +57,7 @@ VIEW = SimpleNamespace(where="layer 1, head 2", layer=1, head=2)
 def test_a_head_has_its_name_its_share_and_its_own_mean_beside_that_of_uniform_attention(page):
     page.draw_answer(VIEW, Report(), INDUCTION)
     first, second = noted = page.noted.words.splitlines()
-    assert first == (
-        f"Layer 1, head 2 is named {PREVIOUS} of 1.2. That explains 62.5% of its attention (56.3% to 68.8%)."
-    )
+    assert first == ("Layer 1, head 2 is named 2 before. That explains 62.5% of its attention (56.3% to 68.8%).")
     assert second == (f"Its mean of {INDUCTION} of 1.2 is 2.54 (2.51 to 2.55). Uniform attention would have 0.110."), (
         noted
     )
@@ -69,12 +67,12 @@ def test_a_head_has_its_name_its_share_and_its_own_mean_beside_that_of_uniform_a
 
 def test_bits_and_tokens_have_their_unit_and_a_mixed_head_says_that_no_pair_explains_half(page):
     report = Report()
-    report.label = HeadName(MIXED, (PREVIOUS, INDUCTION), 0.375, np.nan, np.nan)
+    report.label = HeadName((PREVIOUS, INDUCTION), "these two", 0.375, np.nan, np.nan)
     page.draw_answer(VIEW, report, ENTROPY)
     first, second = page.noted.words.splitlines()
     assert first == (
-        f"Layer 1, head 2 is named mixed. No two patterns explain half of its attention; {PREVIOUS} of 1.2 and "
-        f"{INDUCTION} of 1.2 explain 37.5% of its attention."
+        "Layer 1, head 2 is named mixed. No two patterns explain half of its attention; these two explain 37.5% of its "
+        "attention."
     )
     unit = UNITS[ENTROPY]
     assert f"is 4.54 {unit} (4.51 to 4.55). Uniform attention would have 0.110 {unit}." in second
@@ -113,11 +111,11 @@ def test_one_pattern_goes_across_and_the_other_up_and_a_point_is_its_head(page):
     np.testing.assert_array_equal(x, np.delete(means[PREVIOUS].ravel(), 1))
     np.testing.assert_array_equal(y, np.delete(means[ENTROPY].ravel(), 1))
     assert (names[0], names[1], chosen) == (
-        "layer 0, head 0: first token (75%)",
-        "layer 0, head 2: first token (75%)",
+        "layer 0, head 0: first token (75.0%)",
+        "layer 0, head 2: first token (75.0%)",
         5,
     )
-    assert names[5] == f"layer 1, head 2: {PREVIOUS} (62%)"
+    assert names[5] == "layer 1, head 2: 2 before (62.5%)"
     assert (titles["x_title"], titles["y_title"]) == (f"{PREVIOUS}, mean weight", f"{ENTROPY}, {UNITS[ENTROPY]}")
     page.noted.of("plotly_chart")[0][1]["on_select"]()
     assert page.noted.of("choose_head") == [((2, 0), {})]
@@ -131,10 +129,10 @@ def test_the_table_is_a_file_with_the_name_of_each_head(page):
     report.model, report.part = SimpleNamespace(name="m"), "cross"
     page.draw_table(report)
     [((table,), _)] = page.noted.of("dataframe")
-    assert table["name"].tolist() == ["first token (75%)", f"{PREVIOUS} (62%)"]
+    assert table["name"].tolist() == ["first token (75.0%)", "2 before (62.5%)"]
     [((_, data, file, _), _)] = page.noted.of("download_button")
     assert file == "m_cross_patterns.csv"
-    assert data.decode().splitlines()[2] == f"1,2,{PREVIOUS},0.25,{PREVIOUS} (62%)"
+    assert data.decode().splitlines()[2] == f"1,2,{PREVIOUS},0.25,2 before (62.5%)"
 
 
 def test_the_figures_have_each_number_at_its_own_place():

@@ -19,7 +19,7 @@ const CHOICE = { grid: "heads", layer: 1, head: 0, answered: 0 };
  */
 function blobOf(changes = {}, masked = []) {
   const header = { layers: 2, heads: 3, keyHeads: null, notes: NOTES, rows: 2, columns: 2, maskForEach: false,
-    maskBytes: Math.ceil(masked.length / 8), name: "heads", ...changes };
+    maskBytes: Math.ceil(masked.length / 8), name: "heads", notesFrom: "", ...changes };
   const steps = Uint8Array.from({ length: header.layers * header.heads * 4 }, (_, i) => i + 1);
   return packed(header, colours.sequential, steps, bitsOf(masked));
 }
@@ -62,6 +62,16 @@ test("pointed at, a head says who it is and what it does", () => {
   happens(buttons(one)[1], "pointermove");
   assert.deepEqual([...one.root.querySelector("[role=tooltip]").children].map((line) => line.textContent),
     ["layer 0, head 1", "shares key/value head 0 with head 0", "reads the token before"]);
+});
+
+test("what a note was measured on stands below it, and nowhere else", () => {
+  const one = drawn({ notesFrom: "of a text" });
+  const lines = (/** @type {number} */ index) => {
+    happens(buttons(one)[index], "pointermove");
+    return [...one.root.querySelector("[role=tooltip]").children].map((line) => line.textContent);
+  };
+  assert.deepEqual(lines(1), ["layer 0, head 1", "reads the token before", "of a text"]);
+  assert.deepEqual(lines(0), ["layer 0, head 0"]);
 });
 
 test("a click and the arrow keys choose a head, and tell its layer and its number", () => {

@@ -97,11 +97,11 @@ def packed(shape=(2, 3, 4, 5), allowed=None, **changes):
 @pytest.mark.parametrize("each", [False, True])
 def test_the_blob_holds_colours_steps_and_one_bit_a_masked_cell(each):
     allowed = np.random.default_rng(1).random((2, 3, 4, 5) if each else (4, 5)) > 0.5
-    steps, blob = packed(allowed=allowed, labels=[["a", "", "b"], ["", "", "c"]])
+    steps, blob = packed(allowed=allowed, labels=[["a", "", "b"], ["", "", "c"]], labels_from="d")
     header, content = unpack(blob)
     assert (header["layers"], header["heads"], header["rows"], header["columns"]) == (2, 3, 4, 5)
     assert (header["name"], header["maskForEach"]) == ("heads", each)
-    assert header["notes"] == ["a", "", "b", "", "", "c"]
+    assert (header["notes"], header["notesFrom"]) == (["a", "", "b", "", "", "c"], "d")
     content = np.frombuffer(content, np.uint8)
     lut, drawn, bits = np.split(content, [768, 768 + steps.size])
     np.testing.assert_array_equal(lut.reshape(256, 3), sequential_lut())

@@ -25,6 +25,7 @@ const MOVES = {
  * @property {number} heads
  * @property {number[] | null} keyHeads of each head, whose keys and values it reads; null: its own
  * @property {string[]} notes one a head
+ * @property {string} notesFrom what they were measured on
  * @property {number} rows of a thumbnail
  * @property {number} columns
  * @property {boolean} maskForEach whether each head has a mask of its own
@@ -67,6 +68,7 @@ class HeadGrid {
   hatched = false;
   /** @type {string[]} */
   notes = [];
+  notesFrom = "";
   /** @type {HTMLButtonElement[]} */
   buttons = [];
   corner = element("div", "corner", "head");
@@ -135,7 +137,7 @@ class HeadGrid {
     grids.set(header.name, this);
     const shape = [header.layers, header.heads, header.keyHeads].join();
     if (shape !== this.shape) this.build(header);
-    Object.assign(this, { name: header.name, shape });
+    Object.assign(this, { name: header.name, shape, notesFrom: header.notesFrom });
     this.nameButtons(header.notes);
     const table = pixelTable(bytes(768));
     const steps = bytes(header.layers * header.heads * header.rows * header.columns);
@@ -343,7 +345,8 @@ class HeadGrid {
    */
   point(button, { clientX, clientY }) {
     if (!button) return this.tooltip.hide();
-    const index = Number(button.value), words = [this.sharing(index), this.notes[index]].filter(Boolean);
+    const index = Number(button.value), note = this.notes[index];
+    const words = [this.sharing(index), note, note && this.notesFrom].filter(Boolean);
     this.tooltip.show([[this.place(index), "number"], ...words.map((line) => [line, ""])], clientX, clientY);
   }
 

@@ -38,6 +38,7 @@ def head_grid(
     head: int,
     key: str,
     labels: list[list[str]] | None = None,
+    labels_from: str = "",
     key_heads: list[int] | None = None,
     on_pick: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -46,6 +47,7 @@ def head_grid(
     allowed: booleans (P,R) or (L,H,P,R); False cells are hatched grey. None permits all.
     layer, head: the chosen one, framed and kept in view.
     labels: for each layer and head a short note, such as "weight 0.93 on the previous token"; "" for none.
+    labels_from: what all of these were measured on; the tooltips say it.
     key_heads: for each head the key/value head that it reads, where several share one; neighbours are bracketed.
     on_pick: called with (layer, head) when somebody chooses another one. Keep what it is told and give it
         back as `layer` and `head`: an answer that does not come back within seconds is undone on screen.
@@ -63,7 +65,7 @@ def head_grid(
     answered = f"{key}_answered"  # the number of the last pick that was taken: keys can be faster than answers
     if not (0 <= layer < shape[0] and 0 <= head < shape[1]):
         raise ValueError(f"There is no layer {layer}, head {head} among {shape[0]} x {shape[1]}.")
-    data = pack_grid(thumbnails, allowed, lut, name=key, labels=labels, key_heads=key_heads)
+    data = pack_grid(thumbnails, allowed, lut, name=key, labels=labels, labels_from=labels_from, key_heads=key_heads)
     _component(data=data, key=key, on_pick_change=picked)
     choice = {"grid": key, "layer": int(layer), "head": int(head), "answered": st.session_state.get(answered, 0)}
     with st.container(key=f"chosen_in_{key}"):  # main.css hides it
@@ -77,6 +79,7 @@ def pack_grid(
     *,
     name: str,
     labels: list[list[str]] | None = None,
+    labels_from: str = "",
     key_heads: list[int] | None = None,
 ) -> bytes:
     """The blob that the script draws from: lut, thumbnails, then one bit a masked cell (see `packing`).
@@ -103,6 +106,7 @@ def pack_grid(
         "columns": columns,
         "name": name,
         "notes": notes,
+        "notesFrom": labels_from,
         "keyHeads": key_heads,
         "maskBytes": len(masked),
         "maskForEach": allowed is not None and allowed.ndim == 4,
