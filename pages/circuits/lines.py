@@ -196,21 +196,21 @@ def draw_answer(pairs: HeadPairs, here: Place, kind: str) -> None:
     """The strongest pair of all, and those of the chosen head, in sentences."""
     first, second, over = pairs[0]
     st.markdown(
-        f"The widest line leads from **{first.words}** to **{second.words}**, which reads it in its {READS[kind]}: "
-        f"**{number(over)}** over the baseline.",
+        f"The widest line leads from **{first.words}** to **{second.words}**: the {READS[kind]} of the later head read "
+        f"what the earlier head writes. The share is **{number(over)}** above the baseline of random matrices.",
         help=explained("composition", "head", "layer"),
     )
     read, readers = pairs.read_by(here), pairs.written_by(here)
     words = []
     if read is not None:
         words.append(
-            f"The chosen head, {here.words}, reads most of **{read[0].words}** in its {READS[kind]} "
+            f"The {READS[kind]} of the chosen head, {here.words}, read **{read[0].words}** the most "
             f"({number(read[2])})."
         )
     if readers is not None:
-        words.append(f"What it writes is read most by **{readers[1].words}** ({number(readers[2])}).")
+        words.append(f"What the chosen head writes is read most by **{readers[1].words}** ({number(readers[2])}).")
     if any(pair is not None and pair[2] < 0 for pair in (read, readers)):
-        words.append("A number below 0 is less than random matrices have.")
+        words.append("A number below 0 means less than random matrices have.")
     if words:
         st.markdown(" ".join(words))
     others = {pair[at]: None for pair, at in ((read, 0), (readers, 1)) if pair is not None}
@@ -238,8 +238,8 @@ def draw_what_is_left_out(
     )
     norms = " Norms between the two heads are part of W_OV." if view.model.config.norm_place == "post" else ""
     st.caption(
-        f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖), less {number(found.baseline)}, the mean over "
-        f"{RANDOM_PAIRS} pairs of random matrices of the same shapes. It says how well the directions that one head "
-        f"writes fit those that the other one reads. It does not say what is handed on.{turn}{norms} "
+        f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖) minus the baseline, {number(found.baseline)}: the "
+        f"mean share of {RANDOM_PAIRS} pairs of random matrices of the same shapes. It says how well the directions "
+        f"that one head writes fit those that the other one reads. It does not say what is handed on.{turn}{norms} "
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”."
     )

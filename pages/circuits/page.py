@@ -25,8 +25,8 @@ def draw() -> None:
     st.title("Circuits")
     st.markdown(
         "**What is a head built to do, before any text is read?** All numbers of this page come from the model's "
-        "parameters alone; no prompt runs. First: does a head raise the token that it reads? A cell is one head. Click "
-        "it to see what the head does.",
+        "parameters alone; no prompt runs. The first question: if a head reads a token, does it raise the logit of "
+        "that token? A cell is one head. Click it to see what the head does.",
         help=explained("parameter", "OV circuit", "copying score", "head", "layer"),
     )
     circuits = vm.circuits(view.model, view.part)
@@ -76,20 +76,24 @@ def draw_answer(view: View, circuits: Circuits, found: CopyingScores) -> None:
     """The chosen head in a sentence, beside heads with random weights; and its eigenvalues."""
     own, random = float(found.scores[view.layer, view.head]), found.random[view.layer]
     low, high = float(random.min()), float(random.max())
-    theirs = f"{number(low, 3)} to {number(high, 3)}"
+    theirs = f"from {number(low, 3)} to {number(high, 3)}"
     if own > high:
-        words = f"It **raises** the tokens that it reads, more than any of {len(random)} random heads ({theirs})."
+        words = (
+            f"It **raises** the tokens that it reads, more than any of {len(random)} random heads (scores {theirs})."
+        )
     elif own < low:
-        words = f"It **lowers** the tokens that it reads, more than any of {len(random)} random heads ({theirs})."
+        words = (
+            f"It **lowers** the tokens that it reads, more than any of {len(random)} random heads (scores {theirs})."
+        )
     else:
-        words = f"This says little: {len(random)} random heads have scores from {theirs}."
+        words = f"This says little: the scores of {len(random)} random heads go {theirs}."
     st.markdown(
         f"**{view.where.capitalize()}** has the copying score **{number(own)}**. {words}",
         help=explained("copying score", "eigenvalue"),
     )
     st.markdown(
-        f"For **{percent(raises_itself(view, circuits))}** of all tokens, reading the token raises its logit above the "
-        "mean of all logits.",
+        f"For **{percent(raises_itself(view, circuits))}** of all tokens, reading the token raises its own logit more "
+        "than the mean of all logits.",
         help=explained("logit"),
     )
     values = found.eigenvalues[view.layer, view.head].numpy()
@@ -106,14 +110,14 @@ def draw_answer(view: View, circuits: Circuits, found: CopyingScores) -> None:
 
 def draw_what_is_left_out(view: View) -> None:
     facts, width = view.model.config, view.model.transformer.value_width
-    norms = ", the norms on its way" if facts.norm_place == "post" or view.part == "cross" else ""
-    cap = " Logits are taken before their soft cap." if facts.unembedding_softcap is not None else ""
+    norms = ", the norms on the way" if facts.norm_place == "post" or view.part == "cross" else ""
+    cap = " Logits are taken before the model caps them." if facts.unembedding_softcap is not None else ""
     st.caption(
-        f"The eigenvalues are those of W_E·W_V·W_O·W_U: the embedding{norms}, the head, and the unembedding. This is a "
-        f"matrix of {facts.vocab_size:,} × {facts.vocab_size:,} tokens. No token is left out: a matrix of {width} × "
-        f"{width} has the same eigenvalues, besides zeros, and gives them exactly. The gain of each norm is part of "
-        "the matrices. What a norm divides by is left out, and so are all biases, and what later layers make of the "
-        f"vector.{cap} Random heads have random W_V and W_O. "
+        f"The eigenvalues are those of W_E·W_V·W_O·W_U: the embedding{norms}, the head, and the unembedding. This "
+        f"product is a matrix of {facts.vocab_size:,} × {facts.vocab_size:,} tokens. A matrix of {width} × {width} has "
+        "the same eigenvalues, apart from zeros, so they are computed from that one, and no token is left out. The "
+        "learned factors of each norm are part of the matrices. Three things are left out: what a norm divides by, all "
+        f"biases, and what later layers do with the vector.{cap} Random heads have random W_V and W_O. "
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
         help=explained("embedding", "norm", "unembedding"),
     )

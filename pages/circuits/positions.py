@@ -28,8 +28,8 @@ def draw_positions(view: View, circuits: Circuits, token: int, distance: int) ->
             draw_distance_scores(view, circuits, token, distance)
         elif facts.position == "relative":
             st.markdown(
-                "This model adds nothing for a position to its tokens. It adds a bias to the score for the distance "
-                "between query and key: the page Positions shows it."
+                "This model adds no rows for positions to its embeddings. Instead, it adds a bias to each score, which "
+                "depends on the distance between query and key. The page Positions shows this bias."
             )
         else:
             st.markdown("Nothing in the parameters of this head says where a token stands.")
@@ -49,7 +49,7 @@ def draw_position_scores(view: View, circuits: Circuits) -> None:
     [(distance, count)] = Counter(row - int(best[row]) for row in rows).most_common(1) or [(0, 0)]
     matrix = Matrix(
         "position_scores",
-        "Scores of positions alone, less the mean of their row",
+        "Scores of positions alone, minus the mean of their row",
         np.where(allowed, relative, -np.inf) if not allowed.all() else relative,
         [str(row) for row in range(scores.shape[0])],
         [str(column) for column in range(scores.shape[1])],
@@ -62,13 +62,14 @@ def draw_position_scores(view: View, circuits: Circuits) -> None:
         allowed=None if allowed.all() else allowed,
     )
     most = (
-        f"From **{count} of {len(rows)}** positions, the highest score is at {_where(distance)}."
+        f"For **{count} of {len(rows)}** positions of the query, the highest score is at {_where(distance)}."
         if 2 * count > len(rows)
         else "No distance stands out: "
-        f"from no more than {count} of {len(rows)} positions is the highest score equally far away."
+        f"at most {count} of {len(rows)} positions of the query have their highest score at the same distance."
     )
     st.markdown(
-        f"{most} Here only the rows count that the model adds for positions. The first {len(scores)} are shown.",
+        f"{most} These scores are made only from the rows that the model adds for positions. The first {len(scores)} "
+        "positions are shown.",
         help=explained("QK circuit", "score"),
     )
     panels([matrix], key="position_score_panels", matrix_width=420, on_open=note_opened)
@@ -86,7 +87,7 @@ def draw_distance_scores(view: View, circuits: Circuits, token: int, distance: i
     }
     mean = list(curves.values())[1]
     st.markdown(
-        f"A query of **{plain(name_of(view, token))}** gives the mean of all keys its highest score at a distance of "
+        f"For a query of **{plain(name_of(view, token))}**, the mean score of all keys is highest at a distance of "
         f"**{int(mean.argmax())}**. The curves show how the score of the same two tokens changes with their distance.",
         help=explained("RoPE", "score"),
     )

@@ -58,8 +58,8 @@ def draw_tokens(view: View, circuits: Circuits, token: int, distance: int) -> No
         _draw_list(view, tables, written, token, f"If it reads {name}, it raises most", "raised")
         _draw_list(view, tables, -written, token, f"If it reads {name}, it lowers most", "lowered", sign=-1)
         st.markdown(
-            f"Of all tokens that the head raises when it reads **{name}**, **{name}** itself has rank "
-            f"**{rank(written, token):,}** of {len(written):,}.",
+            f"When the head reads **{name}**, **{name}** itself has rank **{rank(written, token):,}** of "
+            f"{len(written):,} tokens, from the one that is raised most to the one that is lowered most.",
             help=explained("OV circuit", "logit"),
         )
     try:
@@ -69,13 +69,14 @@ def draw_tokens(view: View, circuits: Circuits, token: int, distance: int) -> No
         return
     _draw_list(view, tables, scores, token, f"A query of {name} looks most for", "looked_for")
     st.markdown(
-        f"A query made of **{name}** alone looks most for the key of **{plain(name_of(view, int(scores.argmax())))}**. "
+        f"The query of **{name}** looks most for the key of **{plain(name_of(view, int(scores.argmax())))}**. "
         f"The key of **{name}** itself has rank **{rank(scores, token):,}** of {len(scores):,}.",
         help=explained("QK circuit", "query", "key"),
     )
     st.caption(
-        "Each number is the difference from the mean over all tokens. What norms divide by is left out: compare the "
-        "numbers of one list with each other, not with logits or scores of a pass."
+        "Queries, keys and values are made from the embedding of one token alone. Each number is the difference from "
+        "the mean over all tokens. What norms divide by is left out, so compare the numbers of one list with each "
+        "other, not with logits or scores of a pass."
     )
 
 

@@ -33,14 +33,14 @@ def draw_attribution(view: View) -> None:
     draw_answer(view, terms, token)
     draw_parts(view, terms)
     st.markdown(
-        f"Sum of all {len(terms.terms)} terms: **{number(terms.terms.sum().item())}**. The model's own number, "
-        f"compared in the same way: **{number(terms.logit)}**. Remainder: **{number(terms.remainder)}**."
+        f"Sum of all {len(terms.terms)} terms: **{number(terms.terms.sum().item())}**. The same number from the "
+        f"model's own logits: **{number(terms.logit)}**. Remainder: **{number(terms.remainder)}**."
         f"{own_steps(terms)}"
     )
     st.caption(
-        "Each component goes through the final norm, frozen, and the unembedding (direct logit attribution). The terms "
-        "say what the logit is made of. If a later layer reads a component "
-        "and writes something from it, that counts as a term of the later layer. "
+        "Each component goes alone through the frozen final norm and the unembedding. This is called direct logit "
+        "attribution. The terms say what the logit is made of. What a later layer writes after it has read a component "
+        "is a term of that later layer. "
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
         help=explained("frozen norm", "norm"),
     )
@@ -74,7 +74,7 @@ def draw_answer(view: View, terms: LogitTerms, token: int) -> None:
     """The logit, and the component that raises it most."""
     best = int(terms.terms.argmax())
     side = "above" if terms.logit >= 0 else "below"
-    against = {"mean": f" {side} the mean of all tokens", None: ""}.get(terms.than)
+    against = {"mean": f" {side} the mean logit of all tokens", None: ""}.get(terms.than)
     if against is None:
         against = f" {side} that of “**{plain(token_words(view.model, terms.than))}**”"
     shown = terms.logit if terms.than is None else abs(terms.logit)
@@ -128,12 +128,12 @@ def own_steps(terms: LogitTerms) -> str:
     if terms.activation is not None:
         words += (
             " Between the final hidden state and the unembedding, this model has one more matrix, the function "
-            f"{terms.activation}, and a norm. They are frozen, too: the function counts as the factor by which it "
-            "changed each number in this pass."
+            f"{terms.activation}, and a norm. They are frozen, too: in place of the function, each number is "
+            "multiplied by the factor by which the function changed it in this pass."
         )
     if terms.softcap is not None:
         cap = f"{terms.softcap:g}"
         words += (
-            f" All these numbers are of logits x before the model caps them: it turns each x into {cap}·tanh(x/{cap})."
+            f" All logits here are taken before the model caps them. The cap turns a logit x into {cap}·tanh(x/{cap})."
         )
     return words

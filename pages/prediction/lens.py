@@ -50,7 +50,7 @@ def draw_lens(view: View) -> None:
         st.caption(
             "Each row is the residual stream after a layer, read through the model's own final norm and unembedding. "
             f"{cut_words(view, positions)}{why_repeated(view, found, positions)}"
-            "This is a reading, not what the model computes there: later layers may read the stream in other ways. "
+            "The model itself predicts nothing there: its later layers may read the stream in other ways. "
             "nostalgebraist 2020, “interpreting GPT: the logit lens”."
         )
 
@@ -131,7 +131,7 @@ def draw_likeliest(view: View) -> None:
     st.markdown(
         f"**{place}**, the likeliest token {where} {plain(view.labels[view.query])} is “**{plain(words[0])}**” "
         f"with probability {number(float(shares[top[0]]))}."
-        + ("" if is_last else f" In the output, it has {number(float(output[top[0]]))}."),
+        + ("" if is_last else f" In the output, its probability is {number(float(output[top[0]]))}."),
         width="stretch",
     )
     columns = {} if is_last else {f"after layer {layer}": shares[top].numpy()}
@@ -152,7 +152,7 @@ def why_repeated(view: View, found: Lens, positions: range) -> str:
         return ""
     said = f"After layer 0, the lens repeats the token of its column in {same} of {counted(len(positions), 'column')}"
     if view.model.config.layout == "encoder-only":
-        return f"{said}: there the model is to name the token in that place, and it sees most of them. "
+        return f"{said}: this model names the token of the column itself, and it sees every token that is not hidden. "
     if view.model.config.tied_unembedding:
         return (
             f"{said}: the stream there is still close to the token's embedding, and the unembedding of this model has "

@@ -56,8 +56,8 @@ def with_hidden_token(view: View) -> View:
         "Hide the chosen token from the model",
         True,
         key="hide",
-        help=f"{plain(model.name)} was trained to name tokens that it cannot see. A token that it sees, it mostly "
-        "repeats. If this is on, the model reads its mask token in the place of the chosen token. On the other pages "
+        help=f"{plain(model.name)} was trained to name tokens that it cannot see. It mostly repeats a token that "
+        "it sees. If this is on, the model reads its mask token in the place of the chosen token. On the other pages "
         "the model sees the whole prompt.",
     )
     if not is_hidden:

@@ -47,7 +47,7 @@ def strongest(terms: np.ndarray) -> Strongest:
 
 
 def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
-    st.subheader("Which tokens the heads took it from")
+    st.subheader("Which tokens the terms of the heads come from")
     try:
         found = view.trace.logit_sources(token, view.query, terms.than)
     except vm.VizError as error:
@@ -57,9 +57,9 @@ def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
     draw_matrix(view, found)
     draw_chosen(view, found)
     st.caption(
-        "A row is a head's bar above, split by the token whose value vector the head read: weight · V · W\\_O, "
-        "through the frozen final norm and the unembedding. The split is exact. The bias of the value vectors is part "
-        "of each token's share. The bias after W\\_O is part of no head: it is among the biases above."
+        "Each row splits the bar of one head above among the tokens that the head read. A cell is weight · V · W\\_O, "
+        "put through the frozen final norm and the unembedding. The split is exact. The bias of the value vectors is "
+        "part of each token's share. The bias after W\\_O belongs to no head: it is among the biases above."
         f"{sink_words(view)}{no_token_words(found)} Kobayashi et al. 2020, “Attention is Not Only a Weight”, §2.2.",
         help=explained("value", "attention weight", "frozen norm"),
     )
@@ -70,7 +70,7 @@ def draw_answer(view: View, found: LogitSources) -> None:
     shares = found.terms.numpy()
     head, key = (int(at) for at in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     does = "raises" if shares[head, key] >= 0 else "lowers"
-    what = "the logit" if found.than is None else "the difference"
+    what = {None: "the logit", "mean": "the difference from the mean"}.get(found.than, "the difference of the logits")
     st.markdown(
         f"The largest share is that of **{found.names[head]}**: what it read at token "
         f"**{plain(view.key_labels[key])}** {does} {what} by **{number(abs(float(shares[head, key])))}**. "
@@ -140,7 +140,8 @@ def draw_chosen(view: View, found: LogitSources) -> None:
     weight = float(view.trace.weights_of(view.layer, [view.query])[view.head, 0, view.key])
     st.markdown(
         f"**{found.names[at].capitalize()}** gives token **{plain(view.key_labels[view.key])}** the weight "
-        f"**{number(weight)}**, and takes **{number(share)}** from it, of {number(whole)} in all."
+        f"**{number(weight)}**. The head adds {number(whole)} in all, and **{number(share)}** of this comes from that "
+        "token."
     )
     st.page_link("../../pages/heads/page.py", label="See this head and this cell on Heads", icon=":material/grid_on:")
 
@@ -160,7 +161,7 @@ def has_no_token(found: LogitSources) -> bool:
 def no_token_words(found: LogitSources) -> str:
     if not has_no_token(found):
         return ""
-    return f" “{NO_TOKEN}” is what an edit of the pass put in the place of a head's mixed values."
+    return f" “{NO_TOKEN}” is what an edit put in the place of the mixed values of a head."
 
 
 def place(found: LogitSources, at: int) -> tuple[int, int]:

@@ -55,7 +55,7 @@ def test_it_opens_on_the_head_that_copies_most_and_says_so():
         f"**Layer 1, head 0** has the copying score **{number(float(found.scores[1, 0]))}**. It **raises** the tokens"
     )
     assert words in said(test)
-    assert f"more than any of 32 random heads ({low} to {high})" in said(test)
+    assert f"more than any of 32 random heads (scores from {low} to {high})." in said(test)
     assert f"For **{percent(built().raises_itself(1, 0))}** of all tokens" in said(test)
     values = chart(test, "eigenvalues")["data"][0]
     points = array(values["x"]) + 1j * array(values["y"])
@@ -123,11 +123,11 @@ def test_with_rotary_positions_scores_are_shown_by_distance_and_the_distance_is_
     for curve, other in zip(curves, (int(looked.argmax()), None), strict=True):
         np.testing.assert_allclose(curve, circuits.distance_scores(0, 1, token, len(curve), other), atol=1e-9)
     mean = circuits.distance_scores(0, 1, token, 128)
-    assert f"its highest score at a distance of **{int(mean.argmax())}**" in said(test)
+    assert f"the mean score of all keys is highest at a distance of **{int(mean.argmax())}**" in said(test)
     assert address_of(test)["circuit_distance"] == "3"
     assert "turned as for a key that stands 3 tokens before its query" in said(test)
     found = circuits.measure_composition("key", 3).over
-    assert f"**{number(float(found.nan_to_num(-1).max()))}** over the baseline" in said(test)
+    assert f"**{number(float(found.nan_to_num(-1).max()))}** above the baseline" in said(test)
 
 
 @pytest.mark.parametrize("kind", ["query", "key", "value"])
@@ -149,7 +149,7 @@ def test_lines_are_the_strongest_pairs_and_what_is_left_out_is_said(kind):
     assert f"{len(over) - 7:,} more pairs have no line; the strongest of them has {number(float(over[7]))}" in said(
         test
     )
-    assert f"less {number(built().baseline(kind))}, the mean over 32 pairs" in said(test)
+    assert f"minus the baseline, {number(built().baseline(kind))}: the mean share of 32 pairs" in said(test)
     assert address_of(test).get("composition", "keys") == words
 
 
@@ -157,10 +157,10 @@ def test_the_chosen_head_is_told_whom_it_reads_and_who_reads_it_and_its_lines_ca
     test = opened("circuits", **GPT, own_lines="true", lines=100)
     found = built().composition("key").nan_to_num(-9)
     first, head = np.unravel_index(int(found[:, :, 1, 0].argmax()), found.shape[:2])
-    words = f"reads most of **layer {first}, head {head}** in its keys ({number(float(found[first, head, 1, 0]))})"
+    words = f"read **layer {first}, head {head}** the most ({number(float(found[first, head, 1, 0]))})"
     assert words in said(test)
     later, other = np.unravel_index(int(found[1, 0].argmax()), found.shape[:2])
-    assert f"What it writes is read most by **layer {later}, head {other}**" in said(test)
+    assert f"What the chosen head writes is read most by **layer {later}, head {other}**" in said(test)
     table = test.dataframe[-1].value
     assert len(table) == 8 + 16
     assert all("layer 1, head 0" in pair for pair in zip(table["writes"], table["reads"], strict=True))
@@ -213,9 +213,9 @@ def test_every_bundled_model(model):
     [
         ("BERT", "Before its unembedding this model (Bert) has the activation gelu"),
         ("DeepSeek-V3", "The values of this model come of a computation of its own (DeepseekV3)"),
-        ("Gemma 2", "Logits are taken before their soft cap"),
-        ("BLOOM", "its highest score at a distance of"),
-        ("T5", "adds a bias to the score for the distance"),
+        ("Gemma 2", "Logits are taken before the model caps them"),
+        ("BLOOM", "the mean score of all keys is highest at a distance of"),
+        ("T5", "adds a bias to each score, which depends on the distance"),
     ],
 )
 def test_models_of_the_library(family, sentence, tmp_path):

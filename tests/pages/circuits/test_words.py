@@ -26,7 +26,7 @@ def view():
 @pytest.mark.parametrize(
     ("own", "words"),
     [(0.75, "It raises the tokens that it reads, more than"), (-0.75, "It lowers the tokens that it reads, more than"),
-     (0.45, "This says little:"), (-0.35, "This says little:")],
+     (0.45, "This says little: the scores"), (-0.35, "This says little: the scores")],
 )  # fmt: skip
 def test_a_head_is_called_by_its_score_beside_the_random_ones_of_its_own_layer(view, own, words):
     page = page_module("circuits")
@@ -101,10 +101,10 @@ def test_a_chosen_head_is_told_what_it_reads_and_who_reads_it(monkeypatch):
     pairs = HeadPairs("self", "self", rows, np.array([0.5, 0.25, -0.125]))
     lines.draw_answer(pairs, Place("self", 1, 2), "value")
     assert noted.words.splitlines() == [
-        "The widest line leads from layer 0, head 3 to layer 2, head 1, which reads it in its values: 0.5000 over the "
-        "baseline.",
-        "The chosen head, layer 1, head 2, reads most of layer 0, head 1 in its values (0.2500). What it writes is "
-        "read most by layer 2, head 3 (−0.1250). A number below 0 is less than random matrices have.",
+        "The widest line leads from layer 0, head 3 to layer 2, head 1: the values of the later head read what the "
+        "earlier head writes. The share is 0.5000 above the baseline of random matrices.",
+        "The values of the chosen head, layer 1, head 2, read layer 0, head 1 the most (0.2500). What the chosen head "
+        "writes is read most by layer 2, head 3 (−0.1250). A number below 0 means less than random matrices have.",
     ]
     assert [options["args"] for _, options in noted.of("button")] == [(Place("self", 0, 1),), (Place("self", 2, 3),)]
     own = pairs.of(Place("self", 1, 2))
@@ -134,7 +134,7 @@ def test_what_has_no_line_is_counted_and_the_strongest_of_it_is_told(view, monke
     assert table.to_numpy().tolist() == [["layer 0, head 1", "layer 2, head 3", "0.5000"]]
     assert noted.of("expander")[0][0] == ("The 1 lines as a table",)
     assert "2 more pairs have no line; the strongest of them has 0.2500. " in noted.words
-    assert "less 0.06250, the mean over" in noted.words
+    assert "minus the baseline, 0.06250: the mean share of" in noted.words
 
 
 def test_the_distance_at_which_most_rows_look_is_told_with_their_number(view, monkeypatch):
@@ -148,7 +148,7 @@ def test_the_distance_at_which_most_rows_look_is_told_with_their_number(view, mo
     scores[0, 5] = 99.0  # masked
     positions.draw_position_scores(view, SimpleNamespace(position_scores=lambda *_: scores))
     assert noted.words.startswith(
-        "From 4 of 5 positions, the highest score is at the key 2 positions before the query."
+        "For 4 of 5 positions of the query, the highest score is at the key 2 positions before the query."
     )
     [(([matrix],), _)] = noted.of("panels")
     for row in range(6):
@@ -172,7 +172,7 @@ def test_lists_are_of_what_is_raised_lowered_and_looked_for(view, monkeypatch):
     assert (raised.token[1], raised.number[0]) == ("<27> ← itself", "1.000")
     assert (lowered.token[0], lowered.number[0]) == ("<0>", "−3.000")
     assert (looks.token[0], looks.number[0]) == ("<0>", "5.000")
-    assert "Of all tokens that the head raises when it reads <27>, <27> itself has rank 2 of 29." in noted.words
+    assert "When the head reads <27>, <27> itself has rank 2 of 29 tokens, " in noted.words
     assert "looks most for the key of <0>. The key of <27> itself has rank 28 of 29." in noted.words
 
 

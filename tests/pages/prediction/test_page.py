@@ -86,7 +86,7 @@ def test_the_logit_is_the_sum_of_its_terms(address, than):
     assert f"The logit of “**·old**” is **{number(terms.logit)}**" in said(test)
     best = int(terms.terms.argmax())
     assert f"**{terms.names[best].capitalize()}** raises it most: {number(float(terms.terms[best]))}" in said(test)
-    assert f"compared in the same way: **{number(terms.logit)}**. Remainder: **" in said(test)
+    assert f"The same number from the model's own logits: **{number(terms.logit)}**. Remainder: **" in said(test)
     assert {name: address_of(test).get(name) for name in address} == address
     drawn, heads = drawn_matrices(test), drawn_matrices(test)["head_terms"][0]
     np.testing.assert_allclose(heads.ravel(), shares.sum(1), atol=1e-6)
@@ -178,7 +178,11 @@ def test_the_strongest_rows_and_columns_and_what_is_left():
     [
         ({"layout": "decoder-only", "tied_unembedding": True}, [5, 9, 7], "2 of 3 columns.*same numbers as its emb"),
         ({"layout": "decoder-only", "tied_unembedding": False}, [5, 9, 7], "2 of 3 columns.*numbers of its own"),
-        ({"layout": "encoder-only", "tied_unembedding": True}, [5, 6, 8], "1 of 3 columns.*to name the token in that"),
+        (
+            {"layout": "encoder-only", "tied_unembedding": True},
+            [5, 6, 8],
+            "1 of 3 columns.*the token of the column itself",
+        ),
         ({"layout": "decoder-only", "tied_unembedding": True}, [6, 7, 8], "^$"),
     ],
 )
@@ -192,12 +196,12 @@ def test_why_the_first_row_repeats_the_prompt(facts, tokens, words):
     ("model", "prompt", "more", "sentence"),
     [
         ("tiny-llama", PROMPTS["emoji"], {}, "the lens repeats the token of its column"),
-        ("tiny-bert", "The king had a ring.", {}, "the model is to name the token in that place"),
+        ("tiny-bert", "The king had a ring.", {}, "this model names the token of the column itself"),
         ("induction", "abcabc", {}, "Remainder"),
         ("tiny-gpt", "a", {}, "Remainder"),
         ("tiny-gpt", PROMPTS["200 words"], {"lens": "entropy"}, "Remainder"),
         ("tiny-seq2seq", "5/3/24 (US)", {"part": "cross"}, "cross-attention head"),
-        ("tiny-seq2seq", "5/3/24 (US)", {"part": "decoder"}, "takes"),
+        ("tiny-seq2seq", "5/3/24 (US)", {"part": "decoder"}, "The head adds"),
         ("tiny-seq2seq", "5/3/24 (US)", {"part": "encoder"}, "The encoder predicts no tokens"),
     ],
 )

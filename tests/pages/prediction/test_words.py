@@ -95,7 +95,9 @@ def test_the_likeliest_token_after_a_layer_is_told_with_what_it_gets_in_the_outp
     here, output = (view.trace.lens(layer, 3).double().softmax(-1) for layer in (0, 1))
     best = int(here.argmax())
     assert f"After layer 0, the likeliest token after 3 <9> is “<{best}>” with probability" in noted.words
-    assert noted.words.endswith(f"{number(float(here[best]))}. In the output, it has {number(float(output[best]))}.")
+    assert noted.words.endswith(
+        f"{number(float(here[best]))}. In the output, its probability is {number(float(output[best]))}."
+    )
     [((names, columns), _)] = noted.of("draw_token_table")
     top = here.topk(10).indices
     assert names == [f"<{token}>" for token in top.tolist()]
@@ -146,8 +148,8 @@ def test_each_token_has_its_own_curve_of_what_is_chosen(shown):
 @pytest.mark.parametrize(
     ("logit", "than", "words"),
     [
-        (2.5, "mean", "is 2.500 above the mean of all tokens."),
-        (-2.5, "mean", "is 2.500 below the mean of all tokens."),
+        (2.5, "mean", "is 2.500 above the mean logit of all tokens."),
+        (-2.5, "mean", "is 2.500 below the mean logit of all tokens."),
         (-2.5, None, "is −2.500."),
         (-2.5, 7, "is 2.500 below that of “<7>”."),
         (2.5, 7, "is 2.500 above that of “<7>”."),
@@ -163,7 +165,7 @@ def test_a_logit_is_above_or_below_what_it_is_compared_with(view, noted, logit, 
 
 def test_what_comes_between_the_stream_and_a_logit_is_said():
     terms = LogitTerms((), torch.zeros(0), 0.0, softcap=30.0)
-    assert "turns each x into 30·tanh(x/30)" in attribution.own_steps(terms)
+    assert "turns a logit x into 30·tanh(x/30)" in attribution.own_steps(terms)
 
 
 def given_sources(shares, rest, than=None):
@@ -175,7 +177,11 @@ def test_the_largest_share_raises_or_lowers_a_logit_or_a_difference(view, noted)
     shares = np.linspace(-0.4, 0.5, 40).reshape(8, 5)
     for sign, does in ((9.0, "raises"), (-9.0, "lowers")):
         shares[6, 2] = sign
-        for than, what in ((None, "the logit"), ("mean", "the difference")):
+        for than, what in (
+            (None, "the logit"),
+            ("mean", "the difference from the mean"),
+            (7, "the difference of the logits"),
+        ):
             sources.draw_answer(view, given_sources(shares, np.zeros(8), than))
             said = noted.words.splitlines()[-1]
             name = Component(HEAD, 1, 2).name
@@ -210,5 +216,6 @@ def test_the_chosen_head_has_its_weight_on_a_token_what_it_took_of_it_and_all_it
     weight = float(view.trace.weights(0, 2)[3, 1])
     name = Component(HEAD, 0, 2).name.capitalize()
     assert noted.words == (
-        f"{name} gives token 1 <9> the weight {number(weight)}, and takes 11.00 from it, of 60.50 in all."
+        f"{name} gives token 1 <9> the weight {number(weight)}. The head adds 60.50 in all, and 11.00 of this comes "
+        "from that token."
     )
