@@ -29,7 +29,8 @@ NUMBERS = {
     "low": "The lower end of the 95 % interval",
     "high": "The upper end of the 95 % interval",
     "uniform": "The mean that uniform attention would have: the same weight on every key that may be read",
-    "k": "Of “k before”: which k it is. It is less than 0 where the token is after the query.",
+    "k": "For the pattern “k before”, the k that fits this head best. It is below 0 if the token comes after the "
+    "query.",
 }
 PLOTS = {"theme": None, "config": {"displayModeBar": False}}
 
@@ -69,7 +70,8 @@ def draw_choices(view: View) -> tuple[HeadReport | None, ChosenText, str, Hashab
             default=WINDOWS[0],
             required=True,
             key="windows",
-            help="At most so many windows are read, evenly spread over the text.\n\n" + explained("text window"),
+            help="No more windows than this are read. They are spread evenly over the text.\n\n"
+            + explained("text window"),
         )
         choice = st.empty()
     growing = st.empty()
@@ -152,10 +154,10 @@ def draw_answer(view: View, found: HeadReport, pattern: str) -> None:
     low, high = (ends[place] for ends in found.interval(pattern))
     unit = f" {UNITS[pattern]}" if pattern in UNITS else ""
     if np.isnan(mean):
-        st.markdown(f"No query of this text could show **{pattern}** in this layer.")
+        st.markdown(f"In this layer, no query of this text can read a token of the pattern **{pattern}**.")
     else:
         st.markdown(
-            f"Its mean of **{found.words(pattern, *place)}** is **{number(mean, 3)}{unit}**"
+            f"For **{found.words(pattern, *place)}**, its mean is **{number(mean, 3)}{unit}**"
             f"{interval_words(low, high)}. Uniform attention would have "
             f"{number(uniform, 3)}{unit}."
         )
@@ -172,7 +174,7 @@ def interval_words(low: float, high: float) -> str:
 def interval_note(found: HeadReport) -> str:
     if len(found.windows) < FEWEST:
         return f"A 95 % interval needs at least {FEWEST} windows."
-    return "In parentheses stands the 95 % interval."
+    return "The numbers in parentheses are the 95 % interval."
 
 
 def what_was_read(found: HeadReport, text: ChosenText) -> str:
@@ -267,8 +269,9 @@ def with_unit(pattern: str) -> str:
 
 def draw_sources() -> None:
     st.caption(
-        "A mean is taken over the queries that may read such a token. A name's share is taken over all queries. "
-        f"“{ENTROPY}” and “{MEAN_DISTANCE}” are no shares of the attention. "
+        "The mean of a pattern counts only the queries that may read a token of the pattern. The share in the sentence "
+        "about the chosen head counts all queries. "
+        f"“{ENTROPY}” and “{MEAN_DISTANCE}” are not shares of the attention. "
         "Clark et al. 2019, “What Does BERT Look At?”, §3; Olsson et al. 2022, “In-context Learning and Induction "
         "Heads”.",
         help=explained("entropy", "attention sink", "query", "key"),

@@ -49,13 +49,13 @@ def _draw_window(view: View, example: HeadExample, words: str, place: int) -> No
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.container():
             st.markdown(
-                f"The window from token {example.window.start:,} of the text on has the mean {number(example.mean, 3)} "
-                f"of {words}. The largest weight there is that of the query **{names[0]}** on the key **{names[1]}**: "
-                f"**{number(example.weight, 3)}**."
+                f"In the window that begins at token {example.window.start:,} of the text, the mean for {words} is "
+                f"{number(example.mean, 3)}. The largest weight there is that of the query **{names[0]}** on the key "
+                f"**{names[1]}**: **{number(example.weight, 3)}**."
             )
             st.caption(excerpt(queries, example.query))
         if prompt is None:
-            st.caption("As a prompt, the model would cut this window into other tokens.", width=220)
+            st.caption("This window cannot be a prompt, because its text would be cut into other tokens.", width=220)
         else:
             st.link_button("See this cell on Heads", heads_link(view, prompt, example), icon=":material/grid_on:")
 

@@ -43,8 +43,8 @@ def choose_text(view: View) -> ChosenText:
         default=sources[0],
         required=True,
         key="read",
-        help=f"- **{HELD_OUT}**: text that ships with this app; of the bundled models it was kept out of training\n"
-        f"- **{REPEATS}**: random tokens, and the same tokens again\n- **{PROMPT}**: what the sidebar holds\n"
+        help=f"- **{HELD_OUT}**: text that comes with this app. The bundled models were not trained on it\n"
+        f"- **{REPEATS}**: random tokens, and the same tokens again\n- **{PROMPT}**: the prompt in the sidebar\n"
         f"- **{OWN}**: a text that you paste",
     )
     if source == OWN:
@@ -70,7 +70,7 @@ def _own_text(view: View) -> ChosenText:
     """A box to paste a text into."""
     text = st.session_state.get("own_text") or ""
     kind = "text" if view.model.tokenizer else "token ids"
-    pairs = " One pair a line: the source, a tab, the target." if view.model.has_source else ""
+    pairs = " Each line is one pair: the source, a tab, and the target." if view.model.has_source else ""
     with st.popover(f"Text ({len(text):,} characters)", icon=":material/edit_note:", width=240):
         st.text_area(
             f"Your {kind}",

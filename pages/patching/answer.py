@@ -19,13 +19,13 @@ def draw_answer(view: View, pair: ComparedRuns, choice: MapChoice, found: Patchi
     """The chosen cell in a sentence, and the formula with its numbers."""
     place = _place(view, pair, choice, found)
     if place is None:
-        st.markdown(f"Token {view.query} is none of the aligned tokens, so nothing was put in there. Click a cell.")
+        st.markdown(f"Token {view.query} is not among the aligned tokens, so nothing was put in there. Click a cell.")
         return
     effect, difference = float(found.effect[place]), float(found.difference[place])
     origin, base = choice.runs
     does = f"takes away **{number(effect, 3)}** of" if choice.reverse else f"brings back **{number(effect, 3)}** of"
     st.markdown(
-        f"{_what(view, choice, pair, found)}, put from the {origin} run into the {base} run, {does} the clean answer.",
+        f"Put from the {origin} run into the {base} run, {_what(view, choice, pair, found)} {does} the clean answer.",
         help=explained("activation patching", "clean run", "logit"),
     )
     good, bad = answer_words(view, pair)
@@ -62,16 +62,16 @@ def _what(view: View, choice: MapChoice, pair: ComparedRuns, found: Patching) ->
     head, layer = view.head, view.layer
     if choice.sites == PATHS:
         of, sender = sender_of(view, found)
-        return f"What **head {sender} of layer {of}** adds to the {choice.into} of **head {head} of layer {layer}**"
+        return f"what **head {sender} of layer {of}** adds to the {choice.into} of **head {head} of layer {layer}**"
     if choice.sites == LOGITS:
-        return f"What **head {head} of layer {layer}** adds to the logits directly"
+        return f"what **head {head} of layer {layer}** adds to the logits directly"
     if choice.sites == HEADS:
-        return f"**Head {head} of layer {layer}**, at all tokens"
+        return f"what **head {head} of layer {layer}** writes at all tokens"
     firsts = [first for first, _ in pair.alignment.pairs]
     token = f"at token **{plain(columns_of(pair)[firsts.index(view.query)])}**"
     if choice.sites == HEAD_POSITIONS:
-        return f"**Head {head} of layer {layer}** {token}"
-    return f"The **{OF_LAYERS[choice.sites].format(layer)}** {token}"
+        return f"what **head {head} of layer {layer}** writes {token}"
+    return f"the **{OF_LAYERS[choice.sites].format(layer)}** {token}"
 
 
 def _ends(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) -> str:
@@ -80,26 +80,28 @@ def _ends(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) ->
     nothing, whole = number(found.nothing, 2), number(found.whole, 5)
     if choice.sites == PATHS:
         return (
-            f"Frozen at the {base} run are all other heads and all feed-forward outputs before layer {view.layer}. The "
-            f"residual stream, its norms, the {choice.into} of the receiving head and all that follows are computed "
-            f"again. Measured: with nothing put in, {nothing}; with the whole {choice.into} of the {origin} run, "
-            f"{whole}. Wang et al. 2022, “Interpretability in the Wild”, §3.1; there, feed-forwards are not frozen."
+            f"Before layer {view.layer}, all other heads and all feed-forwards add what they add in the {base} run. "
+            f"The residual stream, its norms, the {choice.into} of the receiving head and all that follows are "
+            f"computed again. Two checks of this scale: with nothing put in, the number is {nothing}. With the whole "
+            f"{choice.into} of the {origin} run put in, it is {whole}. Wang et al. 2022, “Interpretability in the "
+            "Wild”, §3.1; in that paper, feed-forwards are computed again."
         )
     if choice.sites == LOGITS:
         return (
-            f"Frozen at the {base} run are all other heads and all feed-forward outputs, so no later layer answers to "
-            "what the head writes. What follows the last layer is computed again. Measured: with nothing put in, "
-            f"{nothing}; with the whole residual stream after the last layer of the {origin} run, {whole}. Wang et al. "
-            "2022, “Interpretability in the Wild”, §3.1; there, feed-forwards are not frozen."
+            f"All other heads and all feed-forwards add what they add in the {base} run, so no later layer reacts to "
+            "what the head writes. What follows the last layer is computed again. Two checks of this scale: with "
+            f"nothing put in, the number is {nothing}. With the whole residual stream after the last layer of the "
+            f"{origin} run put in, it is {whole}. Wang et al. 2022, “Interpretability in the Wild”, §3.1; in that "
+            "paper, feed-forwards are computed again."
         )
     if pair.alignment.is_whole:
         return (
-            f"The ends of the scale, measured: with nothing put in, {nothing}. With the whole residual stream put in, "
-            f"{whole}: this is the {origin} run, up to rounding."
+            f"Two checks of this scale: with nothing put in, the number is {nothing}. With the whole residual stream "
+            f"put in, it is {whole}: the pass then is the {origin} run, up to rounding."
         )
     return (
-        f"Measured: with nothing put in, {nothing}. With the residual stream of all aligned tokens put in, {whole}. It "
-        "need not be 1, because some tokens have no counterpart."
+        f"Two checks of this scale: with nothing put in, the number is {nothing}. With the residual stream of all "
+        f"aligned tokens put in, it is {whole}. This need not be 1, because some tokens have no counterpart."
     )
 
 

@@ -67,10 +67,10 @@ def draw_choice() -> MapChoice:
         key="map",
         width=190,
         help="- **heads**: the mixed values of a head, at all tokens\n- **stream**: the residual stream of a token, "
-        "before a layer\n- **attention outputs**, **feed-forward outputs**: what a half of a layer adds to a token\n"
-        "- **heads × positions**: the mixed values of a head of the chosen layer, at a token\n- **paths into a "
-        "head**: what a head adds to the query, key or value of the chosen head, a later one\n- **paths into the "
-        "logits**: what a head adds to the logits directly, and not by way of later layers\n\n"
+        "before a layer\n- **attention outputs**, **feed-forward outputs**: what attention, or feed-forward, adds to a "
+        "token in a layer\n- **heads × positions**: the mixed values of a head of the chosen layer, at a token\n- "
+        "**paths into a head**: what an earlier head adds to the query, key or value of the chosen head\n- **paths "
+        "into the logits**: what a head adds to the logits directly, and not by way of later layers\n\n"
         + explained("path patching"),
     )
     into = "key"
@@ -84,7 +84,7 @@ def draw_choice() -> MapChoice:
         required=True,
         key="direction",
         help="- **clean into corrupted** shows what is enough to bring the answer back.\n- **corrupted into clean** "
-        "shows what the answer cannot do without.\n\nHeimersheim and Nanda 2024, “How to Use and Interpret Activation "
+        "shows what the answer needs.\n\nHeimersheim and Nanda 2024, “How to Use and Interpret Activation "
         "Patching”.",
     )
     held("sender", PairOfNumbers(("sender_layer", "sender_head")))

@@ -113,8 +113,8 @@ def _found_for(view: View) -> str:
 
 def draw_answers() -> tuple[str, str]:
     """The boxes of both answers; gives what was typed, empty where the answer is found."""
-    words = "One token. A dot stands for a space. If this box is empty, it is the token whose probability {} raises "
-    rest = "most above that of the other run."
+    words = "Type one token. A dot stands for a space. If this box is empty, the answer is found by itself: it is the "
+    rest = "token whose probability in {} is furthest above its probability in the other run."
     return tuple(
         linked(
             st.text_input,
@@ -123,7 +123,7 @@ def draw_answers() -> tuple[str, str]:
             max_chars=LONGEST_ANSWER,
             placeholder="automatic",
             width=130,
-            help=words.format(f"the {name} run") + rest,
+            help=words + rest.format(f"the {name} run"),
         )
         for name in (CLEAN, CORRUPTED)
     )
@@ -194,7 +194,7 @@ def draw_aligned(view: View, pair: ComparedRuns) -> None:
     aligned_tokens(words, (CLEAN, CORRUPTED), differing, chosen=chosen, key="aligned", on_pick=picked)
     if view.model.has_source and view.target is None:
         st.caption(
-            "In both runs the decoder reads the same target: the beginning that it writes after both prompts. "
+            "In both runs the decoder reads the same target: the tokens with which both of its outputs begin. "
             "The answer is the token that comes next."
         )
     if pair.is_hidden:
@@ -202,8 +202,8 @@ def draw_aligned(view: View, pair: ComparedRuns) -> None:
     if not pair.alignment.is_whole:
         st.caption(
             f"The prompts have {pair.clean.length} and {pair.corrupted.length} tokens. Only the tokens that both begin "
-            "with, and those that both end with, are aligned. What lies between is never put in. Behind it, tokens "
-            "that are aligned stand at different positions, and a value brings its own position along."
+            "with, and those that both end with, are aligned. No value is put in at the tokens between them. After "
+            "these, aligned tokens stand at different positions, and a value that is put in was computed at its own."
         )
 
 

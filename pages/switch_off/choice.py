@@ -50,14 +50,15 @@ def draw_replaced(view: View) -> Replaced:
         default="zero",
         required=True,
         key="instead",
-        help="What a head mixes from the values is replaced, at every token. Of a feed-forward or a whole layer it is "
-        "what is added to the residual stream.\n\n"
+        help="For a head, its mixed values are replaced at every token. For a feed-forward or a whole layer, "
+        "what it adds to the residual stream is replaced.\n\n"
         "- **zero**: nothing is written.\n"
-        "- **its mean over the prompt**: the same vector at every token. What is lost is how the vectors of the prompt "
-        "differ from one another. Wang et al. 2022, “Interpretability in the Wild”, §2.3.\n"
-        "- **its mean over a text**: the same, but what is lost is how this prompt differs from other texts.\n"
-        "- **another prompt**: what it writes for another prompt, token by token. What is lost is what the two "
-        "prompts do not share.\n\n" + explained("residual stream", "value"),
+        "- **its mean over the prompt**: the mean of what it writes, the same at every token. Only the differences "
+        "between the tokens are lost. Wang et al. 2022, “Interpretability in the Wild”, §2.3.\n"
+        "- **its mean over a text**: the mean of what it writes at all tokens of another text. All that is special to "
+        "this prompt is lost.\n"
+        "- **another prompt**: what it writes at the same token of another prompt. Only the differences between the "
+        "two prompts are lost.\n\n" + explained("residual stream", "value"),
     )
     how = WAYS[way]
     if how == TEXT_MEAN:
@@ -74,16 +75,16 @@ def _text(view: View) -> Replaced:
         key="mean_text",
         max_chars=LONGEST,
         placeholder="examples of this model" if view.model.has_source else "text that was held out from training",
-        help=f"If this box is empty, the mean is taken over {STRETCHES} stretches of up to {STRETCH} tokens of the "
-        "text that was held out from the training of the model, or of tiny-gpt where the model has none. Of an "
-        "encoder-decoder, it is taken over its example texts.",
+        help=f"If this box is empty, the mean is taken over {STRETCHES} stretches of up to {STRETCH} tokens. They come "
+        "from the text that was held out from the training of this model, or of tiny-gpt if this model has no such "
+        "text. For an encoder-decoder, the mean is taken over its example texts.",
     )
     if typed:
         return Replaced(TEXT_MEAN, (TEXT_MEAN, typed), "the text that you typed", lambda: typed)
     if view.model.has_source:
         texts = [*view.model.examples.values()]
         if not texts:
-            raise vm.VizError("This model has no example texts. Type a text whose mean shall be taken.")
+            raise vm.VizError("This model has no example texts. Type a text to take the mean over.")
         return Replaced(TEXT_MEAN, (TEXT_MEAN,), f"the example texts of {plain(view.model.name)}", lambda: texts)
     length = min(STRETCH, view.model.config.context_length)
     words = f"{counted(STRETCHES, 'stretch', 'stretches')} of text that was held out from training"
@@ -102,9 +103,9 @@ def _other(view: View) -> Replaced:
         key="other_prompt",
         max_chars=LONGEST,
         placeholder=found,
-        help="If this box is empty, it is your prompt with one token replaced. Values are put in token by token, so "
-        "the other prompt should have as many tokens as yours. If it has not, the tokens "
-        "that both begin with, and those that both end with, belong together. The others keep their values.",
+        help="If this box is empty, the other prompt is yours with one token replaced. Values are put in token by "
+        "token, so the other prompt should have as many tokens as yours. If the numbers differ, values are put in only "
+        "at the tokens that both prompts begin with and at those that both end with.",
     )
     text = typed or found
     if not text:
@@ -139,9 +140,9 @@ class Effect:
     def subject(self) -> str:
         """What changes, at the beginning of a sentence, as Markdown."""
         if self.kind == LOGIT:
-            return f"The logit of **{plain(self.names[0])}**"
+            return f"The logit of “**{plain(self.names[0])}**”"
         if self.kind == DIFFERENCE:
-            return f"The logit of **{plain(self.names[0])}** minus that of **{plain(self.names[1])}**"
+            return f"The logit of “**{plain(self.names[0])}**” minus that of “**{plain(self.names[1])}**”"
         return "The mean loss of the prompt" if self.kind == LOSS else "The prediction"
 
     @property
@@ -151,7 +152,7 @@ class Effect:
             return f"change of the logit of “{self.names[0]}”"
         if self.kind == DIFFERENCE:
             return f"change of logits: “{self.names[0]}” − “{self.names[1]}”"  # short: two pictures stand in a row
-        return "change of the loss, nats a token" if self.kind == LOSS else "change of the prediction, bits"
+        return "change of the loss, nats per token" if self.kind == LOSS else "change of the prediction, bits"
 
     def of(self, found: Ablation) -> Tensor:
         """(L,K)."""
@@ -189,11 +190,11 @@ def draw_effect(view: View, logits: Tensor) -> Effect:
         default=PREDICTION,
         required=True,
         key="effect",
-        help="- **prediction**: the KL divergence of the prediction with everything on from the one without it\n"
+        help="- **prediction**: how far the prediction moves: KL(everything on‖switched off)\n"
         "- **logit**: how much the logit of one token rises or falls\n"
         "- **two logits**: how much the difference of the logits of two tokens rises or falls\n"
-        "- **loss**: how much worse all tokens of the prompt are predicted, each from those before it: the mean loss "
-        "in nats a token\n\n" + explained("KL divergence", "logit", "nat"),
+        "- **loss**: how much the mean loss of the prompt rises or falls, in nats per token. The loss of a token is "
+        "−ln of the probability that the model gave it\n\n" + explained("KL divergence", "logit", "nat"),
     )
     if kind not in (LOGIT, DIFFERENCE):
         return Effect(kind)

@@ -58,8 +58,8 @@ def draw() -> None:
     st.title("Switch off")
     st.markdown(
         "**What would the model predict without a head?** The model runs again for each head, each feed-forward and "
-        "each layer, with that one switched off. A cell shows what changes: the prediction of the token "
-        f"{where(view)}, a logit there, or the loss of the prompt.",
+        "each layer, with that one switched off. A cell shows the change of what you choose: the prediction of the "
+        f"token {where(view)}, one or two logits of this prediction, or the loss of the prompt.",
         help=explained("ablation", "KL divergence", "head", "feed-forward", "layer"),
     )
     try:
@@ -143,7 +143,7 @@ def draw_picture(view: View, found: dict[str, Ablation], effect: Effect, off: Of
 
     beside = {}
     if units:
-        beside[_named(view, effect, "each half and layer", "switched_off_layers")] = Matrix(
+        beside[_named(view, effect, "each feed-forward and layer", "switched_off_layers")] = Matrix(
             "wholes",
             "Larger parts",
             np.where(np.isnan(wholes), -np.inf, wholes),
@@ -195,9 +195,9 @@ def draw_answer(view: View, found: dict[str, Ablation], effect: Effect, off: Off
     before, after = (int(logits.argmax()) for logits in (one.logits, one.edited[one.heads.index(off.place)]))
     names = [plain(shown(piece)) for piece in view.model.token_bytes([before, after])]
     change = (
-        f"the likeliest token {where(view)} is still **{names[0]}**"
+        f"the likeliest token {where(view)} is still “**{names[0]}**”"
         if before == after
-        else f"the likeliest token {where(view)} is **{names[1]}** and no longer **{names[0]}**"
+        else f"the likeliest token {where(view)} is “**{names[1]}**” and no longer “**{names[0]}**”"
     )
     table = effect.of(one)
     value, rounding = float(table[off.place]), effect.rounding(one)
@@ -207,11 +207,11 @@ def draw_answer(view: View, found: dict[str, Ablation], effect: Effect, off: Off
     by = f"{effect.subject} {effect.words(value)}"
     if abs(value) <= rounding:
         by = (
-            f"{effect.subject} changes by {effect.signed(value)}{effect.unit}, which is no more than rounding: even a "
-            "pass with everything on may differ by so much"
+            f"{effect.subject} changes by {effect.signed(value)}{effect.unit}. That is no more than rounding: "
+            "a second pass with everything on may differ by as much"
         )
     elif effect.kind == LOSS:
-        by += f" a token, from {number(one.loss_before)} to {number(float(one.loss[off.place]))}"
+        by += f" per token, from {number(one.loss_before)} to {number(float(one.loss[off.place]))}"
     st.markdown(
         f"Without {off.words}{part_words(view, off.unit)}, {change}. {by}.",
         help=explained("KL divergence", "bit", "logit", "nat"),
@@ -243,8 +243,8 @@ def draw_control(table: Tensor, effect: Effect, off: Off) -> None:
     each = f"The other {which} changes it" if len(others) == 1 else f"Each other {which} changes it"
     st.markdown(f"{each} {effect.range_words(low, high)}.")
     st.caption(
-        "The diamond is what you chose. The band goes from the smallest to the largest of the others. The colours of "
-        "each picture end at its own largest effect."
+        "The diamond is what you chose. The band goes from the smallest effect of the others to their largest one. "
+        "The colours of each picture end at its own largest effect."
     )
 
 
@@ -258,7 +258,7 @@ def draw_replacement(view: View, one: Ablation, replaced: Replaced) -> None:
             f"{replaced.words} All {counted(length, 'token')} have a counterpart in the other prompt."
             if pairs == length
             else f"{replaced.words} Of {counted(length, 'token')}, {pairs} have a counterpart in the other prompt: "
-            "those that both begin with, and those that both end with. The others keep their values."
+            "those that both prompts begin with, and those that both end with. All other tokens keep their values."
         )
 
 

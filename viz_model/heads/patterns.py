@@ -33,18 +33,18 @@ PATTERNS = {
     PREVIOUS: "The token directly before the query.",
     DISTANCE: f"The token k places before the query, for the k from 2 to {MOST_DISTANCE} that fits this head best; "
     "in a model that reads in both directions also k places after it.",
-    FIRST: "The first token of the window, where many heads rest when they find nothing.",
+    FIRST: "The first token of the window, which many heads read when they find nothing else.",
     ITSELF: "The query's own token.",
-    SAME: "The query's token where it stands in another place.",
-    INDUCTION: "The token after another place where the query's token stands.",
+    SAME: "The same token as the query, in another place.",
+    INDUCTION: "The token right after another copy of the query's token.",
     WORD: "The other pieces of the query's word.",
     SENTENCE: "The first token of the query's sentence, where it is neither the query nor the window's first token.",
     PUNCTUATION: "Punctuation and line breaks.",
     NEXT: "The token directly after the query, where it may be read.",
     SPECIAL: "Tokens that stand for no piece of the text, such as [CLS].",
     SINK: "A learned score beside the keys, whose share of the weight reads no token.",
-    EVEN: "The part of the weights that is no larger than the same weight on every key that may be read.",
-    ENTROPY: "How evenly the head spreads its weights, in bits: 0 is one key, log₂ n is n keys alike.",
+    EVEN: "Of each weight, the part up to 1/n, where n is the number of keys that the query may read.",
+    ENTROPY: "How evenly the head spreads its weights, in bits: 0 for one key, log₂ n for n keys read equally.",
     MEAN_DISTANCE: "How many tokens lie between the query and what it reads, on average.",
 }
 UNITS = {ENTROPY: "bits", MEAN_DISTANCE: "tokens"}  # all others are shares of the attention, from 0 to 1

@@ -79,8 +79,8 @@ def two_runs(
     of_clean, of_corrupted = ((pair[0] - pair[1]).item() for pair in logits)
     if abs(of_clean - of_corrupted) <= ROUNDING * torch.cat(logits).abs().max().item():
         raise VizError(
-            "Both prompts give the same difference between the two answers, so there is nothing to return. Choose "
-            "other answers, or another prompt."
+            "Both prompts give the same difference between the two answers, so no value can bring an answer back. "
+            "Choose other answers, or another prompt."
         )
     if switch("reverse", reverse):
         alignment = align(corrupted.ids, clean.ids)
@@ -110,6 +110,6 @@ def _answer_places(model: Model, clean: Trace, corrupted: Trace, position: int) 
         raise VizError(
             f"The prompts have {first.length} and {second.length} tokens, so only the tokens that both begin with and "
             f"those that both end with can be aligned. Token {place} of the first one, where the answer is read, is "
-            "none of them. Choose prompts of equal length, or let both end in the same way."
+            "not among them. Choose prompts of equal length, or let both end in the same way."
         )
     return place, counterpart

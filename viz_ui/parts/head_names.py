@@ -17,8 +17,8 @@ from viz_ui.look.text import counted, percent
 from viz_ui.sharing.settings import FETCH
 
 RULE = (
-    "A name is at most two patterns: the pair that explains the most. The second one is named only if it adds a tenth. "
-    "A head whose name would explain less than half is mixed."
+    "A name is the one pattern, or the two patterns together, that get most of the head's attention. The second one is "
+    "named only if it adds at least a tenth of the attention. A head is mixed if its patterns would get less than half."
 )
 _keeping = threading.Lock()
 
@@ -66,14 +66,17 @@ def where_from(names: HeadNames) -> str:
 
 
 def name_words(where: str, name: HeadName) -> str:
-    """What a head is named, and how much of its attention that explains, as Markdown."""
+    """What a head is named, and how much of its attention goes to that, as Markdown."""
     interval = "" if name.low != name.low else f" ({percent(name.low)} to {percent(name.high)})"
     share = f"**{percent(name.share)}** of its attention{interval}"
     if name.is_mixed:
-        verb = "explain" if len(name.patterns) > 1 else "explains"
-        words = f"**{name.words}**. No two patterns explain half of its attention; {name.explaining} {verb} {share}."
+        words = (
+            f"**{name.words}**. No two patterns get half of its attention. The largest share goes to "
+            f"{name.explaining}: {share}."
+        )
     else:
-        words = f"**{name.words}**. That explains {share}."
+        gets = "These two patterns get" if len(name.patterns) > 1 else "This pattern gets"
+        words = f"**{name.words}**. {gets} {share}."
     return f"{where.capitalize()} is named {words}"
 
 

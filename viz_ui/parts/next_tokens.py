@@ -22,7 +22,7 @@ def draw_next_tokens(view: View, first: Tensor, second: Tensor, names: tuple[str
     st.markdown(
         f"{place}, the two predictions are KL({names[0]}‖{names[1]}) = **{number(found.divergence)} bits** apart. "
         + (
-            f"The logit of **{plain(pieces[-1])}** changes most, by {number(found.logit_change)}."
+            f"The logit of “**{plain(pieces[-1])}**” changes most, by {number(found.logit_change)}."
             if found.logit_change
             else "No logit changes."
         ),

@@ -33,10 +33,11 @@ def test_the_numbers_and_the_name_of_a_head():
     found = vm.head_report(model, held_out_text(model, "tiny-gpt")[0], windows=16)
     np.testing.assert_allclose(drawn_matrices(test)["pattern_means"][0], found.mean("k before"), atol=1e-4)
     name, low, high = found.name(0, 1), *(ends[0, 1] for ends in found.interval("k before"))
-    assert f"Layer 0, head 1 is named **{name.words}**. That explains **{percent(name.share)}**" in said(test)
+    assert f"Layer 0, head 1 is named **{name.words}**. " in said(test)
+    assert f"**{percent(name.share)}** of its attention" in said(test)
     assert f"({percent(name.low)} to {percent(name.high)})" in said(test)
     mean, uniform = found.mean("k before")[0, 1], found.uniform("k before")[0, 1]
-    assert f"Its mean of **2 before** is **{number(mean, 3)}** ({number(low, 3)} to {number(high, 3)})" in said(test)
+    assert f"For **2 before**, its mean is **{number(mean, 3)}** ({number(low, 3)} to {number(high, 3)})" in said(test)
     assert f"Uniform attention would have {number(uniform, 3)}." in said(test)
     assert "16 windows (4,096 tokens) of fairy tales that were kept out of training." in said(test)
     assert address_of(test)["pattern"] == "k before"
@@ -115,7 +116,7 @@ def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
 def test_a_window_opens_on_heads_as_it_was_read(model, more):
     """The page Heads then has the text, the head and the cell whose weight was told."""
     test = opened("over_a_text", model=model, prompt="The king was", head="1.0", examples="true", **more)
-    line = next(one.value for one in test.markdown if one.value.startswith("The window from token"))
+    line = next(one.value for one in test.markdown if one.value.startswith("In the window that begins at token"))
     link = test.get("link_button")[0].proto.url
     assert link.startswith("./?"), "the first page, whatever stands before its address"
     test = opened("heads", **{name: text for name, [text] in parse_qs(link.removeprefix("./?")).items()})

@@ -78,7 +78,8 @@ def test_a_map_of_layers_and_positions(words, sites, reverse):
     assert drawn_matrices(test)["patched"][0] == pytest.approx(found.effect.numpy(), abs=1e-4)
     effect, d = float(found.effect[1, 2]), float(found.difference[1, 2])
     does = "takes away" if reverse else "brings back"
-    assert f"at token **2 ·bird**, put from the {'corrupted' if reverse else 'clean'} run" in said(test)
+    assert f"at token **2 ·bird** {does}" in said(test)
+    assert f"Put from the {'corrupted' if reverse else 'clean'} run into the" in said(test)
     assert f"{does} **{number(effect, 3)}** of the clean answer" in said(test)
     assert f"**{number(d)}** with this value put in" in said(test)
     formula = test.get("latex")[0].value if test.get("latex") else said(test)
@@ -98,7 +99,7 @@ def test_paths_into_a_head(into):
     found = vm.patch_paths(vm.load("tiny-gpt"), BLUE.clean, BLUE.corrupted, (1, 0), into, ANSWER)
     assert drawn_matrices(test)["paths"][0] == pytest.approx(found.effect[:1].numpy(), abs=1e-4)
     sender = int(found.effect[0].argmax())
-    assert f"What **head {sender} of layer 0** adds to the {into} of **head 0 of layer 1**" in said(test)
+    assert f"what **head {sender} of layer 0** adds to the {into} of **head 0 of layer 1**" in said(test)
     assert f"brings back **{number(float(found.effect[0, sender]), 3)}** of the clean answer" in said(test)
     other = page(map="paths into a head", into=into, sender="0.6")
     assert f"brings back **{number(float(found.effect[0, 6]), 3)}** of the clean answer" in said(other)
@@ -113,10 +114,10 @@ def test_paths_into_the_logits(reverse):
     ).effect
     assert drawn_matrices(test)["patched_heads"][0] == pytest.approx(found.numpy(), abs=1e-4)
     assert int(found.argmax()) == 8, "the induction head"
-    assert "What **head 0 of layer 1** adds to the logits directly" in said(test)
+    assert "what **head 0 of layer 1** adds to the logits directly" in said(test)
     does = "takes away" if reverse else "brings back"
     assert f"{does} **{number(float(found[1, 0]), 3)}** of the clean answer" in said(test)
-    assert "all feed-forward outputs, so no later layer answers to what the head writes." in said(test)
+    assert "run, so no later layer reacts to what the head writes." in said(test)
 
 
 def test_both_runs_rows_of_the_head_of_a_cell():
@@ -132,8 +133,11 @@ def test_both_runs_rows_of_the_head_of_a_cell():
 
 
 def test_the_ends_of_the_scale_are_measured():
-    assert "With the whole residual stream put in, 1.0000: this is the clean run, up to rounding." in said(page())
-    assert "this is the corrupted run" in said(page(direction="corrupted into clean"))
+    assert (
+        "With the whole residual stream put in, it is 1.0000: the pass then is the clean run, up to rounding."
+        in said(page())
+    )
+    assert "the pass then is the corrupted run" in said(page(direction="corrupted into clean"))
 
 
 def test_prompts_of_unequal_length():
@@ -148,7 +152,7 @@ def test_prompts_of_unequal_length():
         [unpack(element.proto.bytes)[0] for element in test.main.get("bidi_component")], ensure_ascii=False
     )
     alone = page(prompt=pair.clean, other=pair.corrupted, map="stream", cell="2.1")
-    assert "Token 2 is none of the aligned tokens" in said(alone)
+    assert "Token 2 is not among the aligned tokens" in said(alone)
 
 
 def test_what_nobody_typed_follows_the_clean_prompt():

@@ -56,12 +56,12 @@ def patching(pair, sites, reverse=False, nothing=0.0125, whole=0.9375):
 @pytest.mark.parametrize(
     ("sites", "reverse", "place", "what"),
     [
-        (STREAM, False, (1, 5), "The stream before layer 1 at token 3 <9>"),
-        (STREAM, True, (1, 3), "The stream before layer 1 at token 3 <9>"),
-        (HEAD_POSITIONS, False, (1, 2, 5), "Head 2 of layer 1 at token 3 <9>"),
-        (HEADS, False, (1, 2), "Head 2 of layer 1, at all tokens"),
-        (LOGITS, False, (1, 2), "What head 2 of layer 1 adds to the logits directly"),
-        (PATHS, True, (0, 3), "What head 3 of layer 0 adds to the key of head 2 of layer 1"),
+        (STREAM, False, (1, 5), "the stream before layer 1 at token 3 <9>"),
+        (STREAM, True, (1, 3), "the stream before layer 1 at token 3 <9>"),
+        (HEAD_POSITIONS, False, (1, 2, 5), "what head 2 of layer 1 writes at token 3 <9>"),
+        (HEADS, False, (1, 2), "what head 2 of layer 1 writes at all tokens"),
+        (LOGITS, False, (1, 2), "what head 2 of layer 1 adds to the logits directly"),
+        (PATHS, True, (0, 3), "what head 3 of layer 0 adds to the key of head 2 of layer 1"),
     ],
 )
 def test_a_cell_says_what_was_put_where_and_what_came_of_it(view, pair, noted, sites, reverse, place, what):
@@ -77,7 +77,7 @@ def test_a_cell_says_what_was_put_where_and_what_came_of_it(view, pair, noted, s
     first, second = noted.words.splitlines()[:2]
     assert (
         first
-        == f"{what}, put from the {origin} run into the {base} run, {does} {number(effect, 3)} of the clean answer."
+        == f"Put from the {origin} run into the {base} run, {what} {does} {number(effect, 3)} of the clean answer."
     )
     assert second == (
         "d is the logit of <13> minus that of <17>, after token 5: 4.000 in the clean run, −1.000 in the corrupted "
@@ -87,7 +87,7 @@ def test_a_cell_says_what_was_put_where_and_what_came_of_it(view, pair, noted, s
     assert rf"d_\text{{{base}}}}}{{d_\text{{{origin}}} - d_\text{{{base}}}}} = " in formula
     ends = ("-1.000", "4.000") if reverse else ("4.000", "-1.000")
     assert rf" - ({ends[1]})}}{{{ends[0]} - ({ends[1]})}} = {effect:.3g}" in formula
-    assert "with nothing put in, 0.013" in noted.words
+    assert "with nothing put in, the number is 0.013" in noted.words
     assert "0.93750" in noted.words
 
 

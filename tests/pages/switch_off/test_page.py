@@ -31,7 +31,7 @@ def test_the_effect_of_a_head_and_of_the_others_of_its_layer(instead, how):
     low, high = found.control[1, 0].tolist()
     assert f"The prediction changes by **{number(float(found.kl[1, 0]))} bits**" in said(test)
     assert f"Each other head of layer 1 changes it by {number(low)} to {number(high)} bits." in said(test)
-    assert "no longer **·old**" in said(test)
+    assert "no longer “**·old**”" in said(test)
     assert address_of(test).get("instead", "zero") == instead
 
 
@@ -112,7 +112,7 @@ def test_any_token_can_be_looked_at():
     test = page(effect="two logits", token="·fox", than_token="·goose")
     fox, goose = (model.encode(word)[0] for word in (" fox", " goose"))
     assert drawn_matrices(test)["effect"][0] == pytest.approx(found.logit_change(fox, goose).numpy(), abs=1e-4)
-    assert "The logit of **·fox** minus that of **·goose**" in said(test)
+    assert "The logit of “**·fox**” minus that of “**·goose**”" in said(test)
 
 
 def test_another_mask_is_not_lost():
@@ -153,7 +153,7 @@ def test_what_is_only_rounding_is_called_so():
     """The mean over one token is what stands there: nothing changes."""
     test = opened("switch_off", model="tiny-gpt", prompt="ab", instead="its mean over the prompt")
     assert "No head changes the prediction by more than rounding can." in said(test)
-    assert "which is no more than rounding" in said(test)
+    assert "That is no more than rounding" in said(test)
     assert drawn_matrices(test)["effect"][0].max() < 1e-6
 
 

@@ -56,9 +56,9 @@ def test_an_effect_is_named_by_what_changes_its_sign_and_its_unit():
     assert said == [
         ("change of the prediction, bits", "The prediction", "changes by **−0.5000 bits**",
          "changes by **0.2500 bits**", "by −0.5000 to 0.2500 bits"),
-        ("change of the logit of “a”", "The logit of **a**", *of_logits),
-        ("change of logits: “a” − “b”", "The logit of **a** minus that of **b**", *of_logits),
-        ("change of the loss, nats a token", "The mean loss of the prompt", "falls by **0.5000 nats**",
+        ("change of the logit of “a”", "The logit of “**a**”", *of_logits),
+        ("change of logits: “a” − “b”", "The logit of “**a**” minus that of “**b**”", *of_logits),
+        ("change of the loss, nats per token", "The mean loss of the prompt", "falls by **0.5000 nats**",
          "rises by **0.2500 nats**", "by −0.5000 to +0.2500 nats"),
     ]  # fmt: skip
     assert EFFECTS[3].range_words(0.25, 0.25) == "by +0.2500 nats"
@@ -100,8 +100,8 @@ def test_a_unit_is_compared_with_the_same_edit_elsewhere(page, view, unit):
     change = float(table[place])
     does = "rises" if change > 0 else "falls"
     assert first == (
-        f"Without {words}, the likeliest token after token 3 is <{own}> and no longer <20>. The mean loss of the "
-        f"prompt {does} by {abs(change):#.4g} nats a token, from 3.000 to {after:#.4g}."
+        f"Without {words}, the likeliest token after token 3 is “<{own}>” and no longer “<20>”. The mean loss of the "
+        f"prompt {does} by {abs(change):#.4g} nats per token, from 3.000 to {after:#.4g}."
     )
     others = [float(value) for at, value in enumerate(table[1] if unit == HEAD else table[:, 0])
               if at != (2 if unit == HEAD else 1)]  # fmt: skip
@@ -110,7 +110,7 @@ def test_a_unit_is_compared_with_the_same_edit_elsewhere(page, view, unit):
     [((name, value, drawn, title), _)] = page.noted.of("band_figure")
     names = {HEAD: "layer 1, head {}", FEED_FORWARD: "feed-forward, layer {}", LAYER: "whole layer, layer {}"}[unit]
     at = 2 if unit == HEAD else 1
-    assert (name, value, title) == (names.format(at), change, "change of the loss, nats a token")
+    assert (name, value, title) == (names.format(at), change, "change of the loss, nats per token")
     line = [n for n in range(4 if unit == HEAD else 3) if n != at]
     assert drawn == dict(zip(map(names.format, line), others, strict=True))
 
@@ -124,7 +124,7 @@ def test_heads_stand_apart_from_feed_forwards_and_layers_and_a_click_is_what_sta
     np.testing.assert_array_equal(heads, found[HEAD].kl)
     [(named, wholes)] = options["beside"].items()
     assert named.file_name == "small_switched_off_layers"
-    assert named.title.endswith("without each half and layer")
+    assert named.title.endswith("without each feed-forward and layer")
     np.testing.assert_array_equal(wholes.values, torch.cat((found[FEED_FORWARD].kl, found[LAYER].kl), 1))
     assert (wholes.column_labels, wholes.high) == (["feed-forward", "whole layer"], pytest.approx(27))
     assert (options["marked"], options["high"]) == ({"layer": 1, "part": 1}, pytest.approx(2.7))

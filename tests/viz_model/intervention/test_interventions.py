@@ -178,7 +178,7 @@ def test_what_cannot_be_done_is_refused():
         vm.ablate(model, "a b", heads=[(0, 0)]).logit_change(-1)
     with pytest.raises(vm.VizError, match="equal length"):
         vm.patch(model, TWICE, "Once", answer=ANSWER)
-    with pytest.raises(vm.VizError, match="nothing to return"):
+    with pytest.raises(vm.VizError, match="no value can bring an answer back"):
         vm.patch(model, TWICE, TWICE, answer=ANSWER)
     for answer in ((" old",), " old", (" old", " old"), (" old", "xylophone"), None):
         with pytest.raises(vm.VizError):

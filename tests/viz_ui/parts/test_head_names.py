@@ -84,13 +84,13 @@ def test_names_are_of_the_model_as_it_is_and_of_enough_windows(report, place):
 def test_what_is_said_of_a_name():
     name = HeadName(("previous token", "first token"), "previous token and first token", 0.625, 0.5, 0.75)
     assert parts.name_words("cross-attention, layer 1, head 2", name) == (
-        "Cross-attention, layer 1, head 2 is named **previous token and first token**. That explains **62.5%** of its "
-        "attention (50.0% to 75.0%)."
+        "Cross-attention, layer 1, head 2 is named **previous token and first token**. These two patterns get "
+        "**62.5%** of its attention (50.0% to 75.0%)."
     )
     mixed = replace(name, patterns=name.patterns[:1], explaining="3 before", share=0.25, low=float("nan"))
     assert parts.name_words("layer 0, head 0", mixed) == (
-        "Layer 0, head 0 is named **mixed**. No two patterns explain half of its attention; 3 before explains "
-        "**25.0%** of its attention."
+        "Layer 0, head 0 is named **mixed**. No two patterns get half of its attention. The largest share goes to "
+        "3 before: **25.0%** of its attention."
     )
 
 
