@@ -22,7 +22,8 @@ from viz_ui.frame.jobs import kept_result
 from viz_ui.frame.passes import takes_a_second
 from viz_ui.frame.view import View, choose_cell, choose_head
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import label, number, shown
+from viz_ui.look.text import number
+from viz_ui.parts.aligned import place_labels
 from viz_ui.parts.head_matrix import draw_head_matrix
 from viz_ui.parts.open_matrix import Named, named, note_opened, open_noted_matrix, pass_words
 
@@ -216,12 +217,8 @@ def sender_of(view: View, found: Patching) -> tuple[int, int]:
 def columns_of(pair: ComparedRuns, *, keys: bool = False) -> list[str]:
     """A label for each aligned pair of tokens: of the clean prompt, and of the other one where that differs."""
     alignment = pair.key_alignment if keys else pair.alignment
-    clean, corrupted = (trace.key_token_bytes if keys else trace.token_bytes for trace in (pair.clean, pair.corrupted))
-    found = []
-    for first, second in alignment.pairs:
-        is_same = clean[first] == corrupted[second]
-        found.append(label(first, clean[first]) + ("" if is_same else f" | {shown(corrupted[second])}"))
-    return found
+    pieces = (trace.key_token_bytes if keys else trace.token_bytes for trace in (pair.clean, pair.corrupted))
+    return place_labels(alignment.places, *pieces)
 
 
 def _title(choice: MapChoice, view: View) -> str:

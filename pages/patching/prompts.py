@@ -10,12 +10,12 @@ from viz_model.heads.alignment import Alignment, align, shared_start
 from viz_model.heads.comparison import single_token, with_token
 from viz_model.intervention.contrast import telling_answers
 from viz_model.model.prompts import Tokens
-from viz_ui.components.tokens.aligned_tokens import aligned_tokens
 from viz_ui.frame.address import begins_without, choose, linked
 from viz_ui.frame.passes import Prompt
 from viz_ui.frame.view import View, choose_cell, traced
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import labels, plain, shown
+from viz_ui.look.text import plain, shown
+from viz_ui.parts.aligned import draw_aligned_texts
 from viz_ui.parts.other_prompt import with_one_token_replaced
 
 LONGEST_PROMPT, LONGEST_ANSWER = 4000, 100  # characters
@@ -178,20 +178,14 @@ def _last(model: vm.Model, ids: tuple[int, ...]) -> int:
 
 def draw_aligned(view: View, pair: ComparedRuns) -> None:
     """The prompts one above the other; a click chooses the query."""
-    columns, texts = pair.alignment.columns, [labels(trace.token_bytes) for trace in pair.traces.values()]
-    ids = pair.clean.ids, pair.corrupted.ids
-    words = [
-        tuple(None if place is None else text[place] for text, place in zip(texts, column, strict=True))
-        for column in columns
-    ]
-    differing = [None in column or ids[0][column[0]] != ids[1][column[1]] for column in columns]
-    chosen = next((n for n, (first, _) in enumerate(columns) if first == view.query), None)
-
-    def picked(column: int) -> None:
-        if columns[column][0] is not None:
-            choose_cell(query=columns[column][0])
-
-    aligned_tokens(words, (CLEAN, CORRUPTED), differing, chosen=chosen, key="aligned", on_pick=picked)
+    draw_aligned_texts(
+        pair.alignment.places,
+        tuple(trace.token_bytes for trace in pair.traces.values()),
+        (CLEAN, CORRUPTED),
+        chosen=view.query,
+        key="aligned",
+        on_pick=lambda token: choose_cell(query=token),
+    )
     if view.model.has_source and view.target is None:
         st.caption(
             "In both runs the decoder reads the same target: the tokens with which both of its outputs begin. "

@@ -17,7 +17,7 @@ from viz_ui.frame.forms import OneOf
 from viz_ui.frame.jobs import Stopped, kept_result
 from viz_ui.frame.passes import takes_a_second
 from viz_ui.frame.view import View, current_view
-from viz_ui.look.colours import Law
+from viz_ui.look.colours import telling_law
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import counted, number, plain, sentence, shown
 from viz_ui.parts.edit_form import draw_edit_forms, draw_head_edits
@@ -26,7 +26,6 @@ from viz_ui.parts.next_tokens import draw_next_tokens
 from viz_ui.parts.open_matrix import Named, named, pass_words
 
 WHOLES = {FEED_FORWARD: "feed-forward", LAYER: "whole layer"}  # columns beside the heads
-ROOT_BELOW, LOGARITHM_BELOW = 0.1, 0.003  # of the largest effect: where the middle one is less, colours grow otherwise
 
 
 @dataclass(frozen=True)
@@ -176,14 +175,11 @@ def look(values: np.ndarray, effect: Effect, rounding: float) -> dict:
     """How a table of effects is coloured and captioned: from 0 to the largest one, and where most are far smaller, on
     a scale on which they are told apart."""
     sizes = np.abs(values[~np.isnan(values)])
-    high, middle = max(float(sizes.max()), rounding), float(np.median(sizes))
-    law: Law = "linear"
-    if middle < ROOT_BELOW * high:
-        law = "square root" if middle >= LOGARITHM_BELOW * high else "logarithmic"
+    high = max(float(sizes.max()), rounding)
     largest = float(values.flat[np.nanargmax(np.abs(values))])
     ends = {"low": -high, "high": high, "scale": "diverging"} if effect.has_sign else {"low": 0.0, "high": high}
     return ends | {
-        "law": law,
+        "law": telling_law(sizes, high),
         "role": "scores" if effect.has_sign else "weights",
         "caption": f"The largest is {effect.signed(largest)}; 0 is no change.",
     }

@@ -25,7 +25,7 @@ from viz_ui.components.shared.packing import unpack
 from viz_ui.frame import examples
 from viz_ui.look.text import shown
 
-PAGES = ("heads", "inside_a_head", "shapes", "masks", "generate", "circuits", "over_a_text")
+PAGES = ("heads", "inside_a_head", "shapes", "masks", "generate", "circuits", "over_a_text", "compare")
 PARTS = ("encoder", "decoder", "cross")
 T, S = len(TARGET) + 1, len(SOURCE)
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from viz_model.errors import PromptError, VizError
@@ -12,6 +13,7 @@ from viz_model.heads.measures import entropy
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 
+LOGITS_BYTES = 64 * 2**20  # of several positions: so many are held at once
 ROUNDING = 1e-5  # a change by a smaller share is one that the rounding of float32 makes
 
 
@@ -59,6 +61,32 @@ def divergences(before: Tensor, edited: Tensor) -> Tensor:
         terms = logs.exp() * (logs - some.double().log_softmax(-1))
         found.append(terms.where(logs > -torch.inf, 0.0).sum(-1).clamp_min(0) / math.log(2))
     return torch.cat(found)
+
+
+def token_losses(trace: Trace) -> Tensor:
+    """What each token of a text but the first costs in nats, −ln of its probability by the prediction that stands
+    before it: (T−1,), in float64.
+
+    Raises VizError where nothing is predicted, or nothing that the model does not see.
+    """
+    if trace.part == "encoder":
+        raise VizError("The encoder predicts no tokens. Choose the decoder in the sidebar.")
+    if trace.config.layout == "encoder-only":
+        raise VizError("An encoder sees every token that it would have to predict, so the prompt has no loss.")
+    if not trace.config.has_unembedding:
+        raise VizError("This model has no unembedding. It gives a vector for each token and predicts no token.")
+    if trace.length < 2:
+        raise VizError("A text of one token has no next token to predict, so it has no loss. Type a longer text.")
+    return surprise(trace)
+
+
+@torch.inference_mode()
+def surprise(trace: Trace) -> Tensor:
+    """−ln of the probability of each token but the first, by the logits at the token before: (T−1,), in float64."""
+    hidden, targets = trace[trace.site("final_norm")][:-1], torch.tensor(trace.ids[1:], dtype=torch.long)
+    rows = max(1, LOGITS_BYTES // (8 * trace.config.vocab_size))
+    parts = zip(hidden.split(rows), targets.split(rows), strict=True)
+    return torch.cat([F.cross_entropy(trace.host.unembed(x).double(), ids, reduction="none") for x, ids in parts])
 
 
 def query_entropy(weights: Tensor, allowed: Tensor) -> Tensor:

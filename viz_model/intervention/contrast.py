@@ -1,9 +1,8 @@
 """A second prompt for one that has none, and the answers that tell the runs of two prompts apart."""
 
-import torch
 from torch import Tensor
 
-from viz_model.heads.comparison import likely_tokens, predicts, with_token
+from viz_model.heads.comparison import likely_tokens, predicts, surprise, with_token
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 
@@ -19,8 +18,8 @@ def with_another_token(model: Model, trace: Trace, text: str) -> str | None:
     """
     ids, inner = trace.ids, [*range(1, trace.length - 1)] or [*range(trace.length)]
     if predicts(trace):
-        surprise = _surprise(trace)
-        inner.sort(key=lambda position: -surprise[position])
+        losses = [0.0, *surprise(trace).tolist()]
+        inner.sort(key=lambda position: -losses[position])
     for position in inner:
         kind = _kind(model, ids[position])
         for token in likely_tokens(trace, position, TRIED, model.signs):
@@ -36,14 +35,6 @@ def telling_answers(clean: Tensor, corrupted: Tensor) -> tuple[int, int]:
     way round."""
     change = clean.double().softmax(-1) - corrupted.double().softmax(-1)
     return int(change.argmax()), int(change.argmin())
-
-
-@torch.inference_mode()
-def _surprise(trace: Trace) -> list[float]:
-    """−ln of the probability of each token by the prediction that stands before it; 0 of the first one."""
-    logs = trace.host.unembed(trace[trace.site("final_norm")][:-1]).log_softmax(-1)  # (T-1,V)
-    ids = torch.tensor(trace.ids[1:])
-    return [0.0, *(-logs.gather(-1, ids[:, None])[:, 0]).tolist()]
 
 
 def _kind(model: Model, token: int) -> tuple[bool, ...] | None:

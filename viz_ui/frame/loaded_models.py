@@ -84,10 +84,11 @@ def opened_folders() -> list[str]:
     if not may(FOLDERS):
         return []
     folders = st.session_state.setdefault("folders", [])
-    linked = arriving("model") or ""
-    if linked not in folders and Path(linked).is_absolute():
-        with suppress(vm.VizError):  # a folder that is not there any more is said so in the sidebar
-            open_folder(linked)
+    for parameter in ("model", "compared_model"):
+        linked = arriving(parameter) or ""
+        if linked not in folders and Path(linked).is_absolute():
+            with suppress(vm.VizError):  # a folder that is not there any more is said so in the sidebar
+                open_folder(linked)
     return folders
 
 

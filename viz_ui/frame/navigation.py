@@ -47,6 +47,7 @@ def choose_page():
                 _page("patching", "Patching", ":material/swap_horiz:"),
                 _page("over_a_text", "Over a text", ":material/menu_book:"),
                 _page("circuits", "Circuits", ":material/hub:"),
+                _page("compare", "Compare", ":material/compare:"),
             ],
             "Understand": [
                 _page("positions", "Positions", ":material/format_list_numbered:"),

@@ -60,7 +60,17 @@ def diverging_lut() -> np.ndarray:
 # 1/n, so on a linear scale from 0 to 1 all of them would have the first colour.
 Law = Literal["linear", "square root", "logarithmic"]
 LAWS: tuple[Law, ...] = get_args(Law)
+ROOT_BELOW, LOGARITHM_BELOW = 0.1, 0.003  # of the largest size: where the middle one is less, see `telling_law`
 LEAST = 1e-4  # of the high end: where a logarithmic scale begins
+
+
+def telling_law(sizes: np.ndarray, high: float) -> Law:
+    """How a colour should grow from 0 to `high` for these sizes: where the middle one is far smaller, on a scale on
+    which they are told apart."""
+    middle = float(np.median(sizes)) if sizes.size else 0.0
+    if middle >= ROOT_BELOW * high:
+        return "linear"
+    return "square root" if middle >= LOGARITHM_BELOW * high else "logarithmic"
 
 
 def colour_places(values: np.ndarray | float, low: float, high: float, law: Law = "linear") -> np.ndarray:

@@ -239,6 +239,12 @@ GLOSSARY = {
         "Kullback and Leibler 1951, “On Information and Sufficiency”, §2",
         r"KL divergence|KL",
     ),
+    "Jensen–Shannon divergence": Term(
+        "How far two lists of shares are apart, from 0 bits (the same) to 1 bit (nothing in common). It is the mean KL "
+        "divergence of both from the list halfway between them.",
+        "Lin 1991, “Divergence Measures Based on the Shannon Entropy”, §4",
+        r"Jensen[–-]Shannon divergence|[Dd]ivergence(?! of the)",
+    ),
     "previous-token head": Term(
         "A head that reads mostly the token right before its query.",
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”, “Induction heads”",

@@ -1,0 +1,1 @@
+"""The page Compare: two passes side by side, or two heads of one."""
