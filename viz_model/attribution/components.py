@@ -6,7 +6,7 @@ what they divided by in the pass (`linear_maps`), a stream that a norm has gone 
 Symbols: A components, n positions, C model width, E numbers that are read of a vector.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol, Self
@@ -67,7 +67,7 @@ class Added:
     @property
     def entering(self) -> Tensor:
         """All components side by side: (n,·)."""
-        return self.numbers.transpose(0, 1).flatten(1)
+        return self.numbers.double().transpose(0, 1).flatten(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +101,17 @@ class Components:
                 reader = replace(reader, constant=before.constant)
                 yield step, before
 
-    def read(self, reader: Reader) -> Tensor:
-        """What is read of each component: (A,n,E) in float64. Their sum is what is read of the stream."""
-        parts = []
+    def read(self, reader: Reader, then: Callable[[Tensor], Tensor] = lambda parts: parts) -> Tensor:
+        """What is read of each component: (A,n,E) in float64. Their sum is what is read of the stream.
+
+        then: what is made of it, for some components at a time (A,n,E) -> (A,…), so that all of it is never held.
+        """
+        found = []
         for added, before in self.readers(reader):
-            parts.insert(0, before.of_blocks(added.numbers))
-        biases = before.constant.expand(parts[0].shape[1:])
-        return torch.cat((*parts, biases[None]))
+            parts = before.of_blocks(added.numbers.double())
+            found.insert(0, then(parts))
+        biases = before.constant.expand(parts[:1].shape)
+        return torch.cat((*found, then(biases)))
 
     @property
     def parts(self) -> Tensor:
@@ -153,7 +157,7 @@ class _Walk:
     """Through a stack from its embeddings on; `steps` are those of the stream so far."""
 
     def __init__(self, run: Pass, positions: list[int]):
-        self.run, self.positions = run, positions
+        self.run, self.positions = run, _as_slice(positions)
         self.stack_part = "decoder" if run.part == "cross" else run.part
         found = self._embeddings()
         self.steps: list[Added | Changed] = [Added((Component(kind),), rows[None]) for kind, rows in found.items()]
@@ -182,7 +186,7 @@ class _Walk:
         if maps.output is None:
             self._add(ATTENTION, layer, self._after_attention(layer, part) - before, part)
             return
-        mixed = self.run.of(part).mixed(layer)[:, self.positions].double()  # (H,n,D)
+        mixed = self.run.of(part).mixed(layer)[:, self.positions]  # (H,n,D)
         heads = tuple(Component(HEAD, layer, head, part) for head in range(len(mixed)))
         added = Added(heads, mixed, maps.output)
         self.steps.append(added)
@@ -248,3 +252,9 @@ class _Walk:
     def _change(self, entering: Tensor, maps: Maps) -> None:
         if maps:
             self.steps.append(Changed(entering, maps))
+
+
+def _as_slice(positions: list[int]) -> list[int] | slice:
+    """Positions that follow each other as a slice, of which no copy is made."""
+    follow = positions == [*range(positions[0], positions[0] + len(positions))]
+    return slice(positions[0], positions[0] + len(positions)) if follow else positions

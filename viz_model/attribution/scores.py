@@ -4,6 +4,7 @@ score(i,j) = Σₐ Σ_b q⁽ᵃ⁾(i)·k⁽ᵇ⁾(j)·scale, exact for a pass wi
 et al. 2021, "A Mathematical Framework for Transformer Circuits", "Q- and K-composition").
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,7 @@ from viz_model.jobs import Tell
 from viz_model.transformer.linear_maps import AttentionMaps, Maps, Reader, read_through, turned
 
 ROW = "row"
-CHUNK_BYTES = 64 * 2**20  # of what is read of so many keys at once
+HELD_BYTES = 192 * 2**20  # of the streams of so many keys at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +83,16 @@ def score_terms(
     if than == ROW and not others:
         raise VizError(f"Query {query} may attend to no key, so there is nothing to compare with.")
     query_components, asked = parts_of_queries(run, layer, head, [query])
-    key_components, compared = parts_of_keys(run, layer, head, [key])
-    compared = compared[:, 0]
-    if others:
-        at_once, total = max(1, CHUNK_BYTES // (8 * compared.numel())), torch.zeros_like(compared)
-        for start in range(0, len(others), at_once):
-            tell(start, len(others))
-            total += parts_of_keys(run, layer, head, others[start : start + at_once])[1].sum(1)
-        compared = compared - total / len(others)
+    shares = dict.fromkeys(others, -1 / len(others)) if others else {}
+    shares[key] = shares.get(key, 0.0) + 1.0
+    keys, compared = sorted(shares), 0.0
+    at_once = max(1, HELD_BYTES // (8 * (layer + 1) * run.config.d_model))
+    for start in range(0, len(keys), at_once):
+        tell(start, len(keys))
+        some = keys[start : start + at_once]
+        weights = torch.tensor([shares[one] for one in some], dtype=torch.float64)
+        key_components, part = parts_of_keys(run, layer, head, some, lambda parts, w=weights: w @ parts)
+        compared = compared + part  # (B,D)
     return ScoreTerms(
         query_components=query_components,
         key_components=key_components,
@@ -110,8 +113,10 @@ def parts_of_queries(run: Pass, layer: int, head: int, queries: list[int]) -> tu
     return made.components, turned(made.read(reader), equation.rotation, torch.tensor(queries)) * equation.query_factor
 
 
-def parts_of_keys(run: Pass, layer: int, head: int, keys: list[int]) -> tuple[tuple[Component, ...], Tensor]:
-    """What the components of the streams of these keys are in the head: (B,n,D)."""
+def parts_of_keys(
+    run: Pass, layer: int, head: int, keys: list[int], then: Callable[[Tensor], Tensor] = lambda parts: parts
+) -> tuple[tuple[Component, ...], Tensor]:
+    """What the components of the streams of these keys are in the head, and what is made of that: (B,n,D) -> (B,…)."""
     maps, key_maps = _maps(run, layer), _known(run, _maps(run, layer).key, "keys")
     if run.part == "cross":  # they are made of the encoder output
         made, final = components(run.of("encoder"), keys), run.host.stack_maps("encoder").final
@@ -123,7 +128,9 @@ def parts_of_keys(run: Pass, layer: int, head: int, keys: list[int]) -> tuple[tu
         site = f"{run.config.block_name(run.part, layer)}.resid_pre"
     reader = Reader.of_head(run.config.kv_head(head), run.config.n_kv_heads, run.config.d_head)
     reader = read_through((*before, *key_maps), run.tensors[site][keys].double(), reader)
-    return made.components, turned(made.read(reader), run.equation(layer).rotation, torch.tensor(keys))
+    rotation = run.equation(layer).rotation
+    turn = rotation.at(torch.tensor(keys)) if rotation else lambda parts: parts
+    return made.components, made.read(reader, lambda parts: then(turn(parts)))
 
 
 def _maps(run: Pass, layer: int) -> AttentionMaps:

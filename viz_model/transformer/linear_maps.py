@@ -125,7 +125,8 @@ def read_through(maps: Sequence[Map], entering: Tensor, reader: Reader) -> Reade
     for place, step in enumerate(maps):
         entering = entering if place <= frozen else entering[:1]
         entered.append(entering)
-        entering = step.of(entering)
+        if place < len(maps) - 1:  # nobody asks what comes out of the last one
+            entering = step.of(entering)
     for step, before in zip(reversed(maps), reversed(entered), strict=True):
         reader = step.read_back(before, reader)
     return reader
@@ -144,19 +145,26 @@ class Product:
     def read_back(self, entering: Tensor, reader: Reader) -> Reader:
         matrix, bias = self._learned(entering.shape[-1])
         read = reader.directions.any(1).any(0)  # columns that nobody reads need no product
-        return reader.before(reader.directions[..., read] @ matrix[read], added=reader.directions @ bias)
+        if read.all():
+            return reader.before(reader.directions @ matrix.double(), added=reader.directions @ bias)
+        return reader.before(reader.directions[..., read] @ matrix[read].double(), added=reader.directions @ bias)
 
     def linear(self, rows: Tensor) -> Tensor:
         return self.of(rows) - self.of(torch.zeros_like(rows[:1]))
 
     def _learned(self, width: int) -> tuple[Tensor, Tensor]:
-        """The matrix (out,in) and the bias (out,). Libraries keep a matrix one way or the other, or in parts."""
-        probe = torch.stack((torch.zeros(width, dtype=torch.float64), _without_mean(torch.Size([width]))))
-        bias, given = self.of(probe)
-        kept = self.module.weight.double()
+        """The matrix (out,in), and the bias (out,) in float64. Libraries keep a matrix one way or the other, or in
+        parts."""
+        kept = self.module.weight
+        probe = torch.stack((torch.zeros(width), _without_mean(torch.Size([width])))).to(kept.dtype)
+        with unwatched():
+            bias, given = self.module(probe)
         for matrix in (kept, kept.T):
-            if matrix.shape == (len(bias), width) and torch.allclose(matrix @ probe[1], given - bias):
-                return matrix, bias
+            if matrix.shape == (len(bias), width):
+                rounding = 1e-5 * given.abs().max().item() + 1e-8
+                if torch.allclose(matrix @ probe[1], given - bias, rtol=1e-5, atol=rounding):
+                    return matrix, bias.double()
+        bias = self.of(probe[:1])[0]
         return (self.of(torch.eye(width)) - bias).T, bias
 
 

@@ -3,6 +3,7 @@
 Sinusoids: Vaswani et al. 2017, §3.5. Rotary: Su et al. 2021, "RoFormer", §3.2.2 and eq. 34.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +49,14 @@ class Rotation:
         """The frequencies, float64."""
         return torch.tensor(self.frequencies, dtype=torch.float64)
 
+    def at(self, positions: Tensor) -> Callable[[Tensor], Tensor]:
+        """What turns x (…,T,D) at positions (T,), again and again: their sines and cosines are worked out once. Raises
+        VizError for what are no such positions."""
+        of_type("The positions", positions, Tensor, "a tensor of whole numbers of shape (T,)")
+        kind = REAL if positions.is_floating_point() else WHOLE
+        tensor("The positions", positions, kind, "(T,)", (None,))
+        return self._at(positions)
+
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
         """x (…,T,D) at positions (T,), as they enter the product. Raises VizError for what is no such tensor."""
         turning = 2 * len(self.frequencies)
@@ -59,8 +68,18 @@ class Rotation:
         of_type("The positions", positions, Tensor, "a tensor of whole numbers of shape (T,)")
         kind = REAL if positions.is_floating_point() else WHOLE
         tensor("The positions", positions, kind, "(T,)", (length,), x.device)
-        turned = rotate(x[..., :turning], positions[:, None] * self.theta, self.pairs) * self.scale
-        return torch.cat((turned, x[..., turning:]), -1)
+        return self._at(positions)(x)
+
+    def _at(self, positions: Tensor) -> Callable[[Tensor], Tensor]:
+        angles = positions[:, None] * self.theta
+        cos, sin, turning = angles.cos(), angles.sin(), 2 * len(self.frequencies)
+
+        def turn(x: Tensor) -> Tensor:
+            turned = _rotated(x[..., :turning], cos.to(x.dtype), sin.to(x.dtype), self.pairs)
+            turned = turned if self.scale == 1 else turned * self.scale
+            return torch.cat((turned, x[..., turning:]), -1) if turning < x.shape[-1] else turned
+
+        return turn
 
 
 def rotate(x: Tensor, angles: Tensor, pairs: str) -> Tensor:
@@ -73,7 +92,10 @@ def rotate(x: Tensor, angles: Tensor, pairs: str) -> Tensor:
     turning = 2 * angles.shape[-1]
     if turning < x.shape[-1]:
         return torch.cat((rotate(x[..., :turning], angles, pairs), x[..., turning:]), -1)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return _rotated(x, angles.cos().to(x.dtype), angles.sin().to(x.dtype), pairs)
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor, pairs: str) -> Tensor:
     if pairs == "halves":
         first, second = x.chunk(2, -1)
         return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
