@@ -179,11 +179,11 @@ def test_an_edit_that_does_not_fit_is_left_out_and_said(edits, words):
 @pytest.mark.parametrize("junk", ["junk", "off:", "off:1.0:2", "scale:1.0:nan", "<b>x</b>", "off:1.0" * 999, "!", "🦊"])
 def test_what_is_no_edit_is_left_out_and_said(junk):
     test = opened("heads", **PLACE, edits=[junk, OFF.written])
-    assert "The link has what is no edit" in said(test)
+    assert "These parts of the link are not edits" in said(test)
     assert address_of(test)["edits"] == [OFF.written]
     np.testing.assert_allclose(weights(test), expected(OFF), atol=1e-6)
     test.button(key="edits_read").click().run()
-    assert "The link has what is no edit" not in said(test)
+    assert "These parts of the link are not edits" not in said(test)
 
 
 def test_a_list_that_is_too_long_is_cut_and_said():

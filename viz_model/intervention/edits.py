@@ -179,7 +179,7 @@ class SetWeight(HeadEdit):
         """Raise EditError for a key behind the query, which is not written yet when the query reads."""
         if self.part in ("self", "decoder") and self.key > self.query:
             raise EditError(
-                f"While the model writes, query {self.query} cannot read key {self.key}, for that comes after it. "
+                f"While the model writes, query {self.query} cannot read key {self.key}, because that key comes later. "
                 "Choose another cell."
             )
 
@@ -224,8 +224,8 @@ class SetValues(HeadEdit):
 
     @property
     def words(self) -> str:
-        at = "token by token" if self.position is None else f"at token {self.position}"
-        return f"{_capital(self.place)} writes, {at}, what it writes for {_quoted(self.text)}."
+        at = "Token by token" if self.position is None else f"At token {self.position}"
+        return f"{at}, {self.place} writes what it writes for the prompt {_quoted(self.text)}."
 
     @property
     def written(self) -> str:
@@ -274,11 +274,12 @@ class AddVector(Edit):
         _text("A prompt", self.minus)
         _set(self, position=_position(self.position), part=_part(self.part))
         if self.part == "cross":
-            raise EditError("A vector is added to the stream of a stack. Choose the encoder or the decoder.")
+            raise EditError("A vector can be added to the stream of the encoder or of the decoder. Choose one of them.")
 
     @property
     def words(self) -> str:
-        times = f"{_shown(self.strength)} times the difference between {_quoted(self.text)} and {_quoted(self.minus)}"
+        streams = f"the streams of {_quoted(self.text)} and {_quoted(self.minus)}"
+        times = f"{_shown(self.strength)} times the difference between {streams}"
         at = "at every token" if self.position is None else f"at token {self.position}"
         return f"After layer {self.layer}{STACKS[self.part]}, {times} is added {at}."
 

@@ -209,7 +209,7 @@ def _terms(listed: ListedEdits) -> list[str]:
 
 def _unread_words(unread: Sequence[str]) -> str:
     odd = [f"“{plain(sentence(text[:40]))}”" for text in unread if text]
-    words = f"The link has what is no edit: {', '.join(odd[:3])}{' and more' * (len(odd) > 3)}." if odd else ""
+    words = f"These parts of the link are not edits: {', '.join(odd[:3])}{' and more' * (len(odd) > 3)}." if odd else ""
     beyond = len(unread) - len(odd)
     return f"{words} {f'The list holds {MOST} edits, and the link has {beyond} more.' if beyond else ''}".strip()
 

@@ -10,4 +10,7 @@ def not_followed(model: vm.Model) -> str:
         return ""
     several = "these settings" if len(names) > 1 else "this setting"
     listed = " and ".join(filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`")))
-    return f"The files of this model set {listed}. The app does not follow {several}, so the text may differ."
+    return (
+        f"The files of this model set {listed}. The app does not follow {several}, so other programs may write "
+        "another text."
+    )

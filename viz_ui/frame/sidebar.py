@@ -117,12 +117,13 @@ def _choose_model() -> vm.Model:
     )
     if config.shares_layers:
         st.sidebar.caption(
-            "Several layers have the same parameters. Each reads another stream, so each has its own weights."
+            "Several layers have the same parameters. Each of them reads a different residual stream, so each has its "
+            "own attention weights."
         )
     if model.has_adapter:
         st.sidebar.caption(
-            "The folder of this model also holds an adapter, a small change of the weights. The change is added: W + "
-            "(α/r)·B·A."
+            "The folder of this model also holds an adapter, a small change of some weight matrices. The change is "
+            "added: W + (α/r)·B·A. A and B are the small matrices of the adapter, r is their rank, and α is a factor."
         )
     return model
 
@@ -181,7 +182,7 @@ def _say_kept(model: vm.Model, prompt: str) -> None:
     began, former = st.session_state.get("began_with") or ("", "")
     if prompt and prompt == began and former != st.session_state.model:
         st.sidebar.info(
-            f"{plain(model.name)} was trained on another kind of text, so it begins with one of its own. Your prompt "
+            f"{plain(model.name)} was trained on another kind of text, so you see a prompt of that kind. Your prompt "
             f"comes back when you choose {plain(former)} again.",
             icon=":material/undo:",
         )

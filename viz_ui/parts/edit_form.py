@@ -65,8 +65,8 @@ def draw_edit_forms(view: View) -> None:
             _draw_submit(view, _scale)
         with values, st.form("edit_values", border=False):
             st.markdown(
-                f"Let head {view.head} of layer {view.layer} write what it writes for another prompt. At every token, "
-                "both texts are matched token by token, and tokens beyond the end of the other text stay as they are."
+                f"Let head {view.head} of layer {view.layer} write what it writes for another prompt. With “{EVERY}”, "
+                "this is done token by token, and tokens beyond the end of the other prompt stay as they are."
             )
             st.text_input("The other prompt", key="edit_text", max_chars=LONGEST)
             _draw_places(view, "values")
@@ -74,8 +74,9 @@ def draw_edit_forms(view: View) -> None:
         if view.part != "cross":
             with vector, st.form("edit_vector", border=False):
                 st.markdown(
-                    f"Add a vector to the residual stream after layer {view.layer}: the strength times the difference "
-                    "between the streams of two prompts, both after this layer and at their last token.",
+                    f"Add a vector to the residual stream after layer {view.layer}. The vector is the strength times a "
+                    "difference: the stream of one prompt minus that of another one, both taken after this layer at "
+                    "the last token.",
                     help=explained("steering vector", "residual stream"),
                 )
                 one, other = st.columns(2)
@@ -85,7 +86,9 @@ def draw_edit_forms(view: View) -> None:
                 _draw_places(view, "vector")
                 _draw_submit(view, _vector)
         else:
-            vector.markdown("A vector is added to the stream of a stack. Choose the encoder or the decoder.")
+            vector.markdown(
+                "A vector can be added to the stream of the encoder or of the decoder. Choose one in the sidebar."
+            )
 
 
 def _draw_places(view: View, name: str) -> None:

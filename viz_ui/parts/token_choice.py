@@ -12,8 +12,8 @@ from viz_ui.look.text import counted, plain, sentence, shown
 MARKS = str.maketrans("·⏎⇥", " \n\t")  # how white space in tokens is drawn
 MOST_PIECES = 8  # that a sentence names
 HELP = (
-    "Choose a likely token, or type another one. “·” stands for a space, which most tokens that begin a word have in "
-    "front. “#” and a number mean the token with that number in the vocabulary."
+    "Choose a likely token, or type another one. “·” stands for a space: most tokens that begin a "
+    "word start with one. “#” and a number mean the token with that number in the vocabulary."
 )
 
 
@@ -75,7 +75,7 @@ def choose_token(
         try:
             token = typed_token(model, typed)
         except vm.VizError as error:
-            st.warning(plain(sentence(f"{error} Until then this is about “{first}”.")), icon=":material/edit:")
+            st.warning(plain(sentence(f"{error} Until then, this section is about “{first}”.")), icon=":material/edit:")
             return likely[0]
         _say_spaced(model, typed, token)
         return token
@@ -120,7 +120,7 @@ def _say_spaced(model: vm.Model, typed: str, token: int) -> None:
     spaced = _read(model, f" {typed}")
     if typed[:1].isalpha() and len(spaced) == 1 and spaced[0] != token:
         name = plain(token_words(model, spaced[0]))
-        st.caption(f"With a space before it, this is another token: type “**{name}**”.")
+        st.caption(f"With a space before it, this word is another token. To choose that one, type “**{name}**”.")
 
 
 def _read(model: vm.Model, text: str) -> list[int]:

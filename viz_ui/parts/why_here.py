@@ -61,7 +61,7 @@ def _compared(view: View) -> int | str | None:
         key="than",
         required=True,
         help="Softmax looks only at differences within a row: a number added to every score of the row changes no "
-        "weight. So it is the difference from the mean of the row that moves the weight.",
+        "weight. So a score says something only when it is compared with other scores of its row.",
     )
     first = 0 if view.key else min(1, view.trace.key_length - 1)
     other = held("than_key", Whole(0, view.trace.key_length - 1), first)
@@ -81,7 +81,8 @@ def _draw_row(view: View, other: int) -> None:
         view.key_labels,
         row_axis="query",
         column_axis="other key",
-        caption=f"Compared with key {other}, whose score is {number(float(scores[0, other]))}. Click another key.",
+        caption=f"The other key is {other}, and its score is {number(float(scores[0, other]))}. Click a cell to choose "
+        "another one.",
         role="scores",
         scale="diverging",
         allowed=view.trace.mask(view.layer)[view.query : view.query + 1].numpy(),
@@ -99,7 +100,7 @@ def _draw_row(view: View, other: int) -> None:
 def _say_what_it_is_made_of(view: View, terms: ScoreTerms) -> None:
     """The answer in sentences: the score, its largest part on either side, and the head that wrote the key."""
     side = "above" if terms.score >= 0 else "below"
-    against = {None: "", "row": f" {side} the mean of the scores that the query may read"}.get(
+    against = {None: "", "row": f" {side} the mean score of the keys that the query may read"}.get(
         terms.than, f" {side} the score of key {terms.than}"
     )
     score = terms.score if terms.than is None else abs(terms.score)
@@ -110,14 +111,14 @@ def _say_what_it_is_made_of(view: View, terms: ScoreTerms) -> None:
         )
     else:
         _offer_telling_cell(view)
+    what = "The score" if terms.than is None else f"This difference ({number(terms.score)})"
     of_key, of_query = int(terms.of_key.argmax()), int(terms.of_query.argmax())
     st.markdown(
         f"The score is **{number(score)}**{against}. "
-        "One can split this number into one part for each component of the key. The largest part is that of "
-        f"**{terms.names_key[of_key]}**: {number(float(terms.of_key[of_key]))}. If it is split by the components of "
-        "the query instead, the largest part is that of "
-        f"**{terms.names_query[of_query]}**: {number(float(terms.of_query[of_query]))}. "
-        "Other parts can be negative.",
+        f"{what} can be split into one part for each component of the key. The largest part is that of "
+        f"**{terms.names_key[of_key]}**: {number(float(terms.of_key[of_key]))}. It can also be split into one part "
+        "for each component of the query. Then the largest part is that of "
+        f"**{terms.names_query[of_query]}**: {number(float(terms.of_query[of_query]))}. Parts can be negative.",
         help=explained("score", "component", "residual stream", "embedding", "feed-forward"),
     )
 
@@ -168,8 +169,8 @@ def _draw_best_head(view: View, best: Component, adds: float, side: str, place: 
     read = int(row.argmax())
     token = plain(labels(trace.key_token_bytes)[read])
     st.markdown(
-        f"Of all heads, **{best.name}** adds most on the {side}'s side: {number(adds)}. There, at token {place}, it "
-        f"reads token **{token}** most: its weight is {number(float(row[read]), 2)}."
+        f"Of all heads, **{best.name}** adds most on the {side}'s side: {number(adds)}. At token {place}, "
+        f"this head reads token **{token}** most, with the weight {number(float(row[read]), 2)}."
     )
     with st.container(horizontal=True):
         st.button(
@@ -177,12 +178,12 @@ def _draw_best_head(view: View, best: Component, adds: float, side: str, place: 
             key=f"why_open_{side}",
             on_click=look_at_writer,
             args=(view, best, place),
-            help="Its own weights show which tokens it took from what it wrote here.",
+            help="The weights of that head show which tokens it read to write this.",
         )
         if st.button(
             "Switch it off",
             key=f"why_off_{side}",
-            help="A term says what the score is made of. What happens without the head, only another pass can say.",
+            help="A term says what the score is made of. Only another pass can say what happens without the head.",
         ):
             look_at_writer(view, best, place)
             st.switch_page(SWITCH_OFF)
@@ -192,7 +193,7 @@ def _draw_sum(view: View, terms: ScoreTerms) -> None:
     cap = view.trace.equation(view.layer).softcap
     st.markdown(
         f"Sum of all {terms.terms.shape[0]} × {terms.terms.shape[1]} terms: **{number(terms.terms.sum().item())}**. "
-        f"The score in the matrix of scores, compared with the same number: **{number(terms.score)}**. "
+        f"The same number from the matrix of scores: **{number(terms.score)}**. "
         f"Remainder: **{number(terms.remainder)}**."
         + (f" The model then caps each score x: it turns it into {cap:g}·tanh(x/{cap:g})." if cap else "")
         + (f" The model then adds a bias of {number(terms.bias)}, which is no part of the sum." if terms.bias else "")

@@ -27,11 +27,13 @@ def trace():
 def test_it_says_what_adds_most_and_that_all_terms_add_up():
     test = opened("inside_a_head", **INDUCTION)
     terms = trace().score_terms(1, 0, 10, 3, than="row")
-    assert f"The score is **{number(terms.score)}** above the mean of the scores that the query may read." in said(test)
+    assert f"The score is **{number(terms.score)}** above the mean score of the keys that the query may read." in said(
+        test
+    )
     best = terms.names_key[int(terms.of_key.argmax())]
     assert best == "layer 0, head 0"
     assert f"The largest part is that of **{best}**: {number(float(terms.of_key.max()))}." in said(test)
-    assert f"compared with the same number: **{number(terms.score)}**" in said(test)
+    assert f"The same number from the matrix of scores: **{number(terms.score)}**" in said(test)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_the_head_that_wrote_it_is_one_click_away():
     """From the induction head to the head of layer 0 that reads the token before."""
     test = opened("inside_a_head", **INDUCTION)
     weight = number(float(trace().weights(0, 0)[3, 2]), 2)
-    assert f"There, at token 3, it reads token **2 ·fox** most: its weight is {weight}." in said(test)
+    assert f"At token 3, this head reads token **2 ·fox** most, with the weight {weight}." in said(test)
     test.button(key="why_open_key").click().run()
     assert not test.exception
     assert (address_of(test)["head"], address_of(test)["cell"]) == ("0.0", "3.2")

@@ -341,7 +341,7 @@ def test_numbers_that_overflow_are_said_to_come_of_the_edits():
 def test_a_key_that_comes_later_cannot_be_read_while_the_model_writes():
     later = vm.SetWeight(0, 0, 1, 2, 0.5)
     assert float(SMALL.trace([1, 2, 3], "bidirectional", edits=[later]).weights(0, 0)[1, 2]) == 0.5
-    with pytest.raises(vm.EditError, match="comes after it"):
+    with pytest.raises(vm.EditError, match="that key comes later"):
         SMALL.generate([1, 2, 3], edits=[later])
 
 

@@ -40,17 +40,18 @@ def terms(score=6.5, than=None, bias=0.0):
     [
         (6.5, None, "6.500."),
         (-6.5, None, "−6.500."),
-        (-6.5, "row", "6.500 below the mean of the scores that the query may read."),
-        (6.5, "row", "6.500 above the mean of the scores that the query may read."),
+        (-6.5, "row", "6.500 below the mean score of the keys that the query may read."),
+        (6.5, "row", "6.500 above the mean score of the keys that the query may read."),
         (-6.5, 4, "6.500 below the score of key 4."),
     ],
 )
 def test_the_largest_part_of_either_side_is_named_with_its_number(view, noted, score, than, words):
     why_here._say_what_it_is_made_of(view, terms(score, than))
+    what = "The score" if than is None else f"This difference ({number(score)})"
     assert noted.words.splitlines()[-1] == (
-        f"The score is {words} One can split this number into one part for each component of the key. The largest part "
-        "is that of layer 0, feed-forward: 7.625. If it is split by the components of the query instead, the largest "
-        "part is that of biases: 5.813. Other parts can be negative."
+        f"The score is {words} {what} can be split into one part for each component of the key. The largest part is "
+        "that of layer 0, feed-forward: 7.625. It can also be split into one part for each component of the query. "
+        "Then the largest part is that of biases: 5.813. Parts can be negative."
     )
 
 
@@ -79,8 +80,8 @@ def test_a_side_is_of_its_own_token_and_its_head_is_opened_where_it_wrote(view, 
     row = view.trace.weights(0, best.head)[place]
     read = int(row.argmax())
     assert noted.words == (
-        f"Of all heads, {best.name} adds most on the {side}'s side: {adds}. There, at token {place}, it reads token "
-        f"{view.labels[read]} most: its weight is {number(float(row[read]), 2)}."
+        f"Of all heads, {best.name} adds most on the {side}'s side: {adds}. At token {place}, this head reads token "
+        f"{view.labels[read]} most, with the weight {number(float(row[read]), 2)}."
     )
     assert noted.of("button")[0][1]["args"] == (view, best, place)
     options["on_pick"](1)
@@ -90,7 +91,7 @@ def test_a_side_is_of_its_own_token_and_its_head_is_opened_where_it_wrote(view, 
 def test_the_sum_its_score_and_its_remainder_are_three_numbers(view, noted):
     why_here._draw_sum(view, terms(6.5, bias=-0.375))
     assert noted.words.splitlines()[0] == (
-        "Sum of all 3 × 4 terms: 7.188. The score in the matrix of scores, compared with the same number: 6.500. "
+        "Sum of all 3 × 4 terms: 7.188. The same number from the matrix of scores: 6.500. "
         "Remainder: −0.6875. The model then adds a bias of −0.3750, which is no part of the sum."
     )
 
@@ -113,7 +114,7 @@ def test_the_row_of_scores_is_that_of_the_query_and_a_click_takes_another_key(vi
     np.testing.assert_array_equal(row.values, scores[None])
     np.testing.assert_array_equal(row.allowed, [[True, True, True, True, False]])
     assert (row.title, row.row_labels, options["marked"]) == ("Scores of query 3", ["3 <9>"], {"other key": 2})
-    assert row.caption.startswith(f"Compared with key 2, whose score is {number(scores[2])}.")
+    assert row.caption.startswith(f"The other key is 2, and its score is {number(scores[2])}.")
     options["on_pick"]({"column": 3})
     assert noted.of("choose") == [((), {"than_key": 3})]
 
