@@ -6,6 +6,7 @@ half of its time. Each is given one file after the other: what a file, a page or
 """
 
 import gc
+import importlib.metadata
 import importlib.util
 import os
 import random
@@ -84,12 +85,13 @@ INSTALL = {  # what brings the packages that tests need
 
 @cache
 def missing_packages():
-    """The packages for tests that are not installed, and how they are."""
+    """The packages for tests that are not installed, by the names that imports give them, and how they are."""
+    installed = {distribution.name.replace("-", "_").lower() for distribution in importlib.metadata.distributions()}
     return {
         name: command
         for requirements, command in INSTALL.items()
-        for name in declared(requirements)
-        if importlib.util.find_spec(name) is None
+        for package in declared(requirements)
+        if (name := package.replace("-", "_")) not in installed
     }
 
 

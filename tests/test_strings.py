@@ -7,12 +7,13 @@ from tests.support.sources import ROOT
 
 def stray_strings(source: str) -> list[int]:
     """Lines of statements that are nothing but a string, save docstrings in triple quotes."""
+    lines = source.encode().splitlines()
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Expr)
         and (isinstance(node.value, ast.JoinedStr) or isinstance(getattr(node.value, "value", None), str))
-        and not ast.get_source_segment(source, node).lstrip("rR").startswith('"""')
+        and not lines[node.lineno - 1][node.col_offset :].lstrip(b"rR").startswith(b'"""')
     ]
 
 

@@ -14,7 +14,7 @@ from viz_model.errors import TrainingError
 from viz_model.heads.measures import next_token_share, previous_token_share
 from viz_model.training.data import IGNORED, encode_books, hide
 from viz_model.training.figures.report import Report, best_heads, table
-from viz_model.training.figures.text import BATCH, SEED, SEQUENCES, SOME, all_weights
+from viz_model.training.figures.text import BATCH, SEED, SEQUENCES, SOME, mean_shares
 
 WINDOW, ONE_HIDDEN = 128, 1024  # tokens of a window in which one is hidden, and how many windows
 
@@ -103,8 +103,9 @@ def _surprise(model: vm.Model, rows: torch.Tensor, place: int, right: torch.Tens
 
 def head_figures(model: vm.Model, books: list[str]) -> dict[str, torch.Tensor]:
     """Mean weights of every head (L,H) on the token before and on the token after, on held-out text."""
-    weights = all_weights(model, torch.from_numpy(held_out_rows(model, books)[:SEQUENCES]))
-    return {"previous_text": previous_token_share(weights).mean(1), "next_text": next_token_share(weights).mean(1)}
+    rows = torch.from_numpy(held_out_rows(model, books)[:SEQUENCES])
+    shares = mean_shares(model, rows, previous_token_share, next_token_share)
+    return dict(zip(("previous_text", "next_text"), shares, strict=True))
 
 
 def report(model: vm.Model, books: list[str], twin: vm.Model | None) -> Report:

@@ -1,6 +1,6 @@
 """The figures of a model of text: held-out loss, what each head does, a continued story."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,8 +104,9 @@ def head_figures(model: vm.Model, books: list[str], copied: Copying | None = Non
     ids, length = _tokens(model, books), model.config.context_length
     rows = torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)[:SEQUENCES]
     copied = copied or copying(model, books)
+    [previous] = mean_shares(model, rows, previous_token_share)
     return {
-        "previous_text": previous_token_share(all_weights(model, rows)).mean(1),
+        "previous_text": previous,
         "previous_random": copied.random.previous,
         "induction": copied.random.induction,
         "induction_text": copied.passages.induction,
@@ -145,5 +146,18 @@ def report(model: vm.Model, books: list[str]) -> Report:
 def all_weights(model: vm.Model, ids: torch.Tensor) -> torch.Tensor:
     """(N,T) ids -> weights of every layer and head (L,N,H,T,T)."""
     with torch.inference_mode(), capture("*.weights") as found:
-        model.transformer(ids)
+        model.transformer.hidden(ids)
     return torch.stack([found[f"blocks.{layer}.attn.weights"] for layer in range(model.config.n_layers)])
+
+
+def mean_shares(
+    model: vm.Model, ids: torch.Tensor, *shares: Callable[[torch.Tensor], torch.Tensor]
+) -> list[torch.Tensor]:
+    """(N,T) ids -> of each share, which makes one number of weights (T,T), the mean over the rows for every head (L,H).
+
+    BATCH rows at once: the weights of more do not fit into a processor's cache.
+    """
+    batches = [
+        [share(weights) for share in shares] for weights in (all_weights(model, some) for some in ids.split(BATCH))
+    ]
+    return [torch.cat(of_one, dim=1).mean(1) for of_one in zip(*batches, strict=True)]
