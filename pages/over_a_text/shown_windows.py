@@ -1,34 +1,41 @@
-"""Three windows in which the chosen head shows the chosen pattern most, and the way from each to the page Heads."""
+"""Examples: windows in which the chosen head shows the chosen pattern, from those that show most to those that show
+least, and the way from each to its cell on the page Heads."""
 
 from collections.abc import Hashable
 from urllib.parse import urlencode
 
+import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from viz_model.heads.report import HeadExample, HeadReport
+from viz_model.heads.examples import KEYS, ExampleGroup, HeadExample
+from viz_model.heads.patterns import UNITS
+from viz_model.heads.report import HeadReport
 from viz_model.heads.windows import Window
 from viz_model.model.prompts import Tokens
+from viz_ui.components.tokens.shaded_texts import ShadedText, ShadedToken, shaded_texts
 from viz_ui.frame.address import linked, written
 from viz_ui.frame.jobs import Stopped, kept_result
 from viz_ui.frame.passes import is_small
 from viz_ui.frame.sidebar import LONGEST_PROMPT
 from viz_ui.frame.view import View
-from viz_ui.look.text import label, number, plain, sentence
+from viz_ui.look.text import label, number, plain, sentence, shown
 
-AROUND = 12  # tokens that are shown before and behind the query
+EACH = 3
+BEFORE_QUERY, BEHIND_QUERY, AROUND_KEY = 24, 4, 6  # tokens that are shown; the others are left out
+PARTS = {5: "fifth", 10: "tenth"}
 
 
 def draw_windows(view: View, found: HeadReport, pattern: str, key: Hashable) -> None:
     """key: what the report is of."""
     words = found.words(pattern, view.layer, view.head)
-    st.subheader(f"Where {view.where} shows {words} most")
-    if not linked(st.toggle, "Show three windows", key="examples", help="The model reads them once more."):
+    st.subheader(f"Examples: {words}, {view.where}")
+    if not linked(st.toggle, "Show examples", key="examples", help="The model reads some windows once more."):
         return
     try:
-        examples = kept_result(
-            lambda tell: found.examples(view.layer, view.head, pattern),
-            words="Reading three windows once more",
+        groups = kept_result(
+            lambda tell: found.example_groups(view.layer, view.head, pattern, EACH, tell),
+            words="Reading some windows once more",
             name="examples_of_head",
             of=(key, len(found.windows), view.layer, view.head, pattern),
             at_once=is_small(view.model),
@@ -38,26 +45,70 @@ def draw_windows(view: View, found: HeadReport, pattern: str, key: Hashable) -> 
     except vm.VizError as error:
         st.caption(plain(sentence(str(error))))
         return
-    for place, example in enumerate(examples):
-        _draw_window(view, example, words, place)
+    shaded_texts(
+        [(title(group, words), [shaded(view, example) for example in group.examples]) for group in groups],
+        key="shaded_examples",
+    )
+    unit = f" in {UNITS[pattern]}" if pattern in UNITS else ""
+    st.caption(
+        f"The windows are sorted by the mean of {plain(words)}{unit}. Of each group, at most {EACH} are shown: its "
+        "first, its last and one between them. A text is shaded by the weights of the query that shows the pattern "
+        f"most (blue frame), among those that may read at least {KEYS} tokens. The darkest token has the largest "
+        "weight. The orange frame is the key of the pattern that it reads most. Click a text to open Heads at this "
+        "cell, in a new tab."
+    )
 
 
-def _draw_window(view: View, example: HeadExample, words: str, place: int) -> None:
+def title(group: ExampleGroup, words: str) -> str:
+    """Which group of windows that is, and between which means."""
+    part = PARTS[group.of]
+    which = f"The {part} of the windows with the most" if group.place == 1 else f"{ordinal(group.place)} {part}"
+    which = f"The {part} with the least" if group.place == group.of else which
+    means = number(group.high, 3) if group.low == group.high else f"{number(group.high, 3)} to {number(group.low, 3)}"
+    return f"{which}: mean of {words} {means}"
+
+
+def ordinal(place: int) -> str:
+    return {2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth", 8: "Eighth"}[place]
+
+
+def shaded(view: View, example: HeadExample) -> ShadedText:
+    """The text of an example, cut to what lies around the query, its key, and what else it reads most."""
     queries, keys = sides(example.window, view.part)
-    names = [plain(label(at, side.pieces[at])) for at, side in ((example.query, queries), (example.key, keys))]
+    is_one_text = queries is keys
+    names = [label(at, side.pieces[at]) for at, side in ((example.query, queries), (example.key, keys))]
     prompt = prompt_of(view.model, example.window)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        with st.container():
-            st.markdown(
-                f"In the window that begins at token {example.window.start:,} of the text, the mean for {words} is "
-                f"{number(example.mean, 3)}. The largest weight there is that of the query **{names[0]}** on the key "
-                f"**{names[1]}**: **{number(example.weight, 3)}**."
-            )
-            st.caption(excerpt(queries, example.query))
-        if prompt is None:
-            st.caption("This window cannot be a prompt, because its text would be cut into other tokens.", width=220)
-        else:
-            st.link_button("See this cell on Heads", heads_link(view, prompt, example), icon=":material/grid_on:")
+    places = shown_places(example, is_one_text)
+    tokens = [
+        ShadedToken(
+            shown(keys.pieces[place]) or "∅",
+            float(example.weights[place]),
+            is_query=is_one_text and place == example.query,
+            is_key=place == example.key,
+            skipped=place - before - 1,
+        )
+        for before, place in zip([-1, *places], places, strict=False)
+    ]
+    return ShadedText(
+        f"window that begins at token {example.window.start:,}, mean {number(example.mean, 3)}: query {names[0]} "
+        f"reads key {names[1]} with the weight {number(example.weight, 3)}",
+        "See this cell on Heads"
+        if prompt
+        else "This window cannot be a prompt: its text would be cut into other tokens.",
+        heads_link(view, prompt, example) if prompt else "",
+        tokens,
+        left=len(keys) - 1 - places[-1],
+    )
+
+
+def shown_places(example: HeadExample, is_one_text: bool) -> list[int]:
+    """The keys that are shown, in their order."""
+    near = [(example.key, AROUND_KEY, AROUND_KEY)]
+    near += [(example.query, BEFORE_QUERY, BEHIND_QUERY)] if is_one_text else []
+    near += [(int(place), 1, 1) for place in np.argsort(-example.weights)[:3]]
+    last = len(example.weights) - 1
+    spans = [range(max(0, place - before), min(last, place + behind) + 1) for place, before, behind in near]
+    return sorted({at for span in spans for at in span})
 
 
 def heads_link(view: View, prompt: dict[str, str], example: HeadExample) -> str:
@@ -65,17 +116,6 @@ def heads_link(view: View, prompt: dict[str, str], example: HeadExample) -> str:
     kept = {name: text for name, text in written().items() if name in ("model", "part", "mask", "edits")}
     place = {"head": f"{view.layer}.{view.head}", "cell": f"{example.query}.{example.key}"}
     return "./?" + urlencode(kept | prompt | place, doseq=True)
-
-
-def excerpt(tokens: Tokens, place: int) -> str:
-    """The text around a token, which stands in bold."""
-    pieces = tokens.pieces[max(0, place - AROUND) : place + AROUND + 1]
-    at = min(place, AROUND)
-    before, own, behind = (
-        plain(sentence(b"".join(part).decode(errors="replace")))
-        for part in (pieces[:at], pieces[at : at + 1], pieces[at + 1 :])
-    )
-    return f"… {before} **{own.strip() or '␣'}** {behind} …"
 
 
 def sides(window: Window, part: str) -> tuple[Tokens, Tokens]:

@@ -1,5 +1,6 @@
 """Patterns of heads from the library's own attention maps, of families whose attention differs."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -50,3 +51,11 @@ def test_patterns_of_a_family(name, tmp_path):
                 keys = window.source if part in ("encoder", "cross") else window.read
                 expected.read(weights, weights > 0, asks.ids, keys.ids)
             agree(report, layer, head, expected)
+            for pattern in ("largest weight", *(["learned sink"] if report.has_sinks else [])):
+                by_start = [id(window) for window in report.windows]
+                for one in report.examples(layer, head, pattern):  # a pass that ends behind the layer
+                    weights = maps[by_start.index(id(one.window))][layer][0, head].numpy()
+                    np.testing.assert_allclose(one.weights, weights[one.query], atol=1e-5)
+                    keys = (weights > 0).sum(-1)
+                    shown = 1 - weights.sum(-1) if pattern == "learned sink" else weights.max(-1)
+                    assert shown[one.query] == pytest.approx(shown[keys >= min(16, keys.max())].max(), abs=1e-5)

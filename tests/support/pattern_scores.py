@@ -66,6 +66,7 @@ class Expected:
             self.rows.append((row, even, cells))
             read = row / row.sum()
             self._note("evenly spread", np.minimum(row, even).sum(), 1.0)
+            self._note("largest weight", row.max(), even.max())
             self._note("entropy", *(-sum(p * np.log2(p) for p in shares if p > 0) for shares in (read, even)))
             if not self.is_cross:
                 away = np.abs(np.arange(len(row)) - query)

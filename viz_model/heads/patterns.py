@@ -24,7 +24,8 @@ MOST_DISTANCE = 32  # tokens; heads that look further away at a fixed distance a
 PREVIOUS, DISTANCE, NEXT, ITSELF = "previous token", "k before", "next token", "itself"
 FIRST, SAME, INDUCTION, WORD = "first token", "same token", "induction", "same word"
 SENTENCE, PUNCTUATION, SPECIAL = "start of sentence", "punctuation", "special token"
-SINK, EVEN, ENTROPY, MEAN_DISTANCE = "learned sink", "evenly spread", "entropy", "mean distance"
+SINK, EVEN = "learned sink", "evenly spread"
+LARGEST, ENTROPY, MEAN_DISTANCE = "largest weight", "entropy", "mean distance"
 
 FEATURES = (FIRST, SAME, INDUCTION, WORD, SENTENCE, PUNCTUATION, SPECIAL)
 OF_TEXT = (WORD, SENTENCE, PUNCTUATION, SPECIAL)  # which a model without a tokenizer does not have
@@ -44,9 +45,11 @@ PATTERNS = {
     SPECIAL: "Tokens that stand for no piece of the text, such as [CLS].",
     SINK: "A learned score beside the keys, whose share of the weight reads no token.",
     EVEN: "Of each weight, the part up to 1/n, where n is the number of keys that the query may read.",
+    LARGEST: "The largest weight of the query, whichever token has it: 1 where it reads one key alone.",
     ENTROPY: "How evenly the head spreads its weights, in bits: 0 for one key, log₂ n for n keys read equally.",
     MEAN_DISTANCE: "How many tokens lie between the query and what it reads, on average.",
 }
+NUMBERS = (LARGEST, ENTROPY, MEAN_DISTANCE)  # of a query's row; no part of the attention goes to them
 UNITS = {ENTROPY: "bits", MEAN_DISTANCE: "tokens"}  # all others are shares of the attention, from 0 to 1
 
 Base = int | str  # a distance, or a feature
@@ -149,13 +152,14 @@ class Seen:
     one.
 
     uniform (B,1,T,S): the same weight on every key that may be read. sums (B,n), counts (B,n): its weight on the single
-    sets, and the queries that may read a cell of them; the first is of all cells. entropy and distance (B,): sums over
-    the queries.
+    sets, and the queries that may read a cell of them; the first is of all cells. largest, entropy and distance (B,):
+    sums over the queries.
     """
 
     uniform: Tensor
     sums: Tensor
     counts: Tensor
+    largest: Tensor
     entropy: Tensor
     distance: Tensor
 
@@ -174,6 +178,7 @@ class Seen:
             uniform,
             cells.sums(uniform, n)[:, 0],
             counts,
+            uniform.amax(-1).sum((1, 2)),
             entropy(uniform).sum((1, 2)),
             (uniform * cells.distances).sum((1, 2, 3)),
         )
@@ -189,20 +194,26 @@ class HeadSums:
 
     mass: Tensor
     even: Tensor
+    largest: Tensor
     entropy: Tensor
     distance: Tensor
 
     @classmethod
     def of(cls, cells: Cells, seen: Seen, weights: Tensor):
         """weights (B,H,T,S)."""
-        total = weights.sum(-1)  # less than 1 where a sink takes a part
-        distance = (weights * cells.distances).sum(-1) / total.clamp(min=torch.finfo(weights.dtype).tiny)
         return cls(
             cells.sums(weights),
             cells.sums(torch.minimum(weights, seen.uniform), cells.sets.n_single),
+            weights.amax(-1).sum(-1),
             entropy(weights).sum(-1),
-            distance.sum(-1),
+            mean_distance(weights, cells.distances).sum(-1),
         )
+
+
+def mean_distance(weights: Tensor, distances: Tensor) -> Tensor:
+    """Of each row, how far away it reads on average: (…,T,S), (T,S) -> (…,T)."""
+    total = weights.sum(-1)  # less than 1 where a sink takes a part
+    return (weights * distances).sum(-1) / total.clamp(min=torch.finfo(weights.dtype).tiny)
 
 
 def _queries(window: Window, part: str):

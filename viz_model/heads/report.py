@@ -17,31 +17,21 @@ from torch import Tensor
 from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import MaskError, VizError
 from viz_model.heads import patterns as known
+from viz_model.heads.examples import ExampleGroup, ExampleReader, HeadExample, groups
 from viz_model.heads.names import HeadName, HeadNames
-from viz_model.heads.patterns import PATTERNS, UNITS, Base, Cells, CellSets, HeadSums, Seen
+from viz_model.heads.patterns import NUMBERS, PATTERNS, Base, CellSets, HeadSums, Seen
+from viz_model.heads.reading import at_once, cells_of, pass_through
 from viz_model.heads.resampling import interval
 from viz_model.heads.windows import LONGEST, Text, Window, cut, shuffled_batches
 from viz_model.jobs import Tell, untold
 from viz_model.memory_limits import refuse_beyond_memory
 from viz_model.model import Model
 from viz_model.transformer import masks
-from viz_model.transformer.hooks import capture, follow
 
 WINDOWS, MOST_WINDOWS = 128, 4096
-BATCH_BYTES = 16 * 2**20  # of one layer's weights that are worked on at once, roughly
 ADDED, ROUNDED = 0.1, 5  # the second pattern of a name adds at least so much
+COLUMNS = {known.LARGEST: "largest", known.ENTROPY: "entropy", known.MEAN_DISTANCE: "distance"}  # of the tables
 BASES: dict[str, Base] = {known.PREVIOUS: 1, known.ITSELF: 0, known.NEXT: -1} | {name: name for name in known.FEATURES}
-
-
-@dataclass(frozen=True)
-class HeadExample:
-    """A window in which a head shows a pattern clearly: its mean there, and the cell that has most of it."""
-
-    window: Window
-    mean: float
-    query: int
-    key: int
-    weight: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +40,12 @@ class Tables:
 
     mass: np.ndarray
     even: np.ndarray
+    largest: np.ndarray
     entropy: np.ndarray
     distance: np.ndarray
     uniform: np.ndarray
     counts: np.ndarray
+    uniform_largest: np.ndarray
     uniform_entropy: np.ndarray
     uniform_distance: np.ndarray
 
@@ -61,17 +53,18 @@ class Tables:
     def empty(cls, windows: int, layers: int, heads: int, sets: CellSets):
         of_heads, of_masks = (windows, layers, heads), (windows, layers)
         shapes = (
-            (*of_heads, len(sets.columns)), (*of_heads, sets.n_single), of_heads, of_heads,
-            (*of_masks, sets.n_single), (*of_masks, sets.n_single), of_masks, of_masks,
+            (*of_heads, len(sets.columns)), (*of_heads, sets.n_single), of_heads, of_heads, of_heads,
+            (*of_masks, sets.n_single), (*of_masks, sets.n_single), of_masks, of_masks, of_masks,
         )  # fmt: skip
         refuse_beyond_memory("A report of so many windows", 4 * sum(map(np.prod, shapes)))
         return cls(*(np.zeros(shape, np.float32) for shape in shapes))
 
     def put(self, windows: slice, layer: int, seen: Seen, sums: HeadSums) -> None:
-        for name in ("mass", "even", "entropy", "distance"):
+        for name in ("mass", "even", "largest", "entropy", "distance"):
             getattr(self, name)[windows, layer] = getattr(sums, name)
         self.uniform[windows, layer], self.counts[windows, layer] = seen.sums, seen.counts
-        self.uniform_entropy[windows, layer], self.uniform_distance[windows, layer] = seen.entropy, seen.distance
+        for name in ("largest", "entropy", "distance"):
+            getattr(self, f"uniform_{name}")[windows, layer] = getattr(seen, name)
 
     def take(self, begun: "Tables") -> None:
         """Begin with the windows of other tables."""
@@ -167,9 +160,8 @@ class HeadReport:
         tables, rows = self._tables, self._tables.counts[..., 0].sum(0)[:, None]  # (L,1)
         if pattern in (known.EVEN, known.SINK):
             found = np.where(rows > 0, float(pattern == known.EVEN), np.nan)
-        elif pattern in UNITS:
-            sums = tables.uniform_entropy if pattern == known.ENTROPY else tables.uniform_distance
-            found = _ratio(sums.sum(0)[:, None], rows)
+        elif pattern in NUMBERS:
+            found = _ratio(getattr(tables, f"uniform_{COLUMNS[pattern]}").sum(0)[:, None], rows)
         else:
             columns = self._columns(pattern)  # (L,H)
             layers = np.arange(len(columns))[:, None]
@@ -221,52 +213,55 @@ class HeadReport:
         names = tuple(tuple(self.names[layer, head] for head in range(heads)) for layer in range(layers))
         return HeadNames(text, len(self.windows), self.n_tokens, names)
 
-    def examples(self, layer: int, head: int, pattern: str | None = None, most: int = 3) -> list[HeadExample]:
+    def examples(
+        self, layer: int, head: int, pattern: str | None = None, most: int = 3, tell: Tell = untold
+    ) -> list[HeadExample]:
         """The windows in which a head shows a pattern most, at most so many, each read once more.
 
-        pattern: None for the first one of its name. Raises VizError for a head or pattern that is not there, and for
-        one that is no set of tokens.
+        pattern: None for the first one of its name. tell: told how many are read, of how many. Raises VizError for a
+        head or pattern that is not there.
         """
         layer, head = self._refuse_no_head(layer, head)
         most = whole_number("The number of examples", most, 1, 100)
-        if pattern is None:
-            pattern = next((one for one in self.name(layer, head).patterns if one in self._token_patterns), known.FIRST)
-        self._refuse_no_pattern(pattern)
-        if pattern not in self._token_patterns:
-            raise VizError(
-                f"“{pattern}” is no token that a query reads. Choose one of {', '.join(self._token_patterns)}."
+        pattern, means = self._shown_by(layer, head, pattern)
+        best = [at for at in np.argsort(-means, kind="stable")[:most] if np.isfinite(means[at])]
+        return self._reader(layer, head, pattern).read([(self.windows[at], float(means[at])) for at in best], tell)
+
+    def example_groups(
+        self, layer: int, head: int, pattern: str | None = None, each: int = 3, tell: Tell = untold
+    ) -> list[ExampleGroup]:
+        """Windows that show a pattern most, and windows that show it less: at most `each` of five tenths of all
+        windows, or of their fifths where there are less than 30. Arguments and errors as for `examples`."""
+        layer, head = self._refuse_no_head(layer, head)
+        each = whole_number("The number of examples of a group", each, 1, 100)
+        pattern, means = self._shown_by(layer, head, pattern)
+        found = list(groups(means, each))
+        chosen = [(self.windows[at], float(means[at])) for *_, some in found for at in some]
+        examples = iter(self._reader(layer, head, pattern).read(chosen, tell))
+        return [
+            ExampleGroup(
+                place, of, float(means[whole[-1]]), float(means[whole[0]]), tuple(next(examples) for _ in some)
             )
+            for place, of, whole, some in found
+        ]
+
+    def _shown_by(self, layer: int, head: int, pattern: str | None) -> tuple[str, np.ndarray]:
+        """The pattern, and how much of it each window shows: (N,)."""
+        if pattern is None:
+            pattern = self.name(layer, head).patterns[0]
         sums, counts = (numbers[:, layer, head] for numbers in self._sums(pattern))
-        means = np.nan_to_num(_ratio(sums, counts), nan=-1.0)
-        best = [at for at in np.argsort(-means, kind="stable")[:most] if means[at] >= 0]
-        base = self._base(pattern, layer, head)
-        return [self._example(self.windows[at], layer, head, base, float(means[at])) for at in best]
+        return pattern, _ratio(sums, counts)
 
-    @property
-    def _token_patterns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.patterns if name not in (known.SINK, known.EVEN, *UNITS))
-
-    def _example(self, window: Window, layer: int, head: int, base: Base, mean: float) -> HeadExample:
-        cells = _cells(self._sets, [window], self.part, self.model)
-        found: dict[int, Tensor] = {}
-
-        def keep(place: int, weights: Tensor, _: Tensor) -> None:
-            if place == layer:
-                found[layer] = weights[0, head].clone()
-
-        _pass_through(self.model, [window], self.part, self.mask, keep, untold)
-        inside = cells.features[base][0] if isinstance(base, str) else _at_distance(found[layer].shape, base)
-        inside = inside.clone()
-        inside[0] &= not inside[1:].any()  # the first query often has one key alone, which tells nothing
-        query, key = divmod(int(found[layer].masked_fill(~inside, -1).argmax()), inside.shape[1])
-        return HeadExample(window, mean, query, key, float(found[layer][query, key]))
+    def _reader(self, layer: int, head: int, pattern: str) -> ExampleReader:
+        base = None if pattern in (known.SINK, known.EVEN, *NUMBERS) else self._base(pattern, layer, head)
+        return ExampleReader(self.model, self.part, self.mask, self._sets, layer, head, pattern, base)
 
     def _sums(self, pattern: str) -> tuple[np.ndarray, np.ndarray]:
         """Of each window and head the sum over its queries, and how many queries that is: (N,L,H) each."""
         self._refuse_no_pattern(pattern)
         tables, rows = self._tables, self._tables.counts[..., :1]
-        if pattern in UNITS:
-            sums = tables.entropy if pattern == known.ENTROPY else tables.distance
+        if pattern in NUMBERS:
+            sums = getattr(tables, COLUMNS[pattern])
         elif pattern == known.EVEN:
             sums = tables.even[..., 0]
         elif pattern == known.SINK:
@@ -292,7 +287,7 @@ class HeadReport:
         rows = self._tables.counts[:, layer, 0].astype(float)
         total = mass.sum(0), even.sum(0), rows.sum()
         # Of two that explain the same, as a distance and what stands there may, the distance says less: it comes last.
-        names = [name for name in self.patterns if name not in (known.DISTANCE, *UNITS)]
+        names = [name for name in self.patterns if name not in (known.DISTANCE, *NUMBERS)]
         names += [known.DISTANCE] if self.best_distance[layer, head] else []
         bases = {name: name if name in (known.EVEN, known.SINK) else self._base(name, layer, head) for name in names}
 
@@ -407,19 +402,17 @@ def _read(
     config = model.config
     sets = CellSets(part, mask == "causal")
     tables = Tables.empty(len(pieces), config.layers_of(part), config.n_heads, sets)
-    longest = max(max(window.sizes) for window in pieces)
-    at_once = max(1, BATCH_BYTES // (4 * config.n_heads * longest**2))
     done: list[Window] = []
     has_sinks, passed = False, 0
     if begun is not None:
         done, has_sinks = [*begun.windows], begun.has_sinks
         tables.take(begun._tables)
     tell(len(done), len(pieces))
-    for batch in shuffled_batches(pieces, at_once):
+    for batch in shuffled_batches(pieces, at_once(model, pieces)):
         passed += len(batch)
         if passed <= len(done):
             continue
-        cells, here = _cells(sets, batch, part, model), slice(len(done), len(done) + len(batch))
+        cells, here = cells_of(model, sets, batch, part), slice(len(done), len(done) + len(batch))
         seen: list[tuple[Tensor, Seen]] = []  # of the last mask: layers often have the same
 
         def measure(layer: int, weights: Tensor, allowed: Tensor, cells=cells, here=here, seen=seen) -> None:
@@ -430,53 +423,10 @@ def _read(
         def told(_: str, done: int = len(done)) -> None:
             tell(done, len(pieces))
 
-        has_sinks |= _pass_through(model, batch, part, mask, measure, told)
+        has_sinks |= pass_through(model, batch, part, mask, measure, told)
         done += batch
         tell(len(done), len(pieces))
         yield HeadReport(model, part, mask, tuple(done), len(pieces), has_sinks, sets, tables.first(len(done)))
-
-
-def _pass_through(
-    model: Model,
-    batch: list[Window],
-    part: str,
-    mask: str,
-    measure: Callable[[int, Tensor, Tensor], None],
-    told: Callable[[str], None],
-) -> bool:
-    """Send windows of equal sizes through the model; gives whether the attention has sinks.
-
-    measure: called with each layer, its weights (B,H,T,S) and its mask, which are let go at once. told: each site.
-    """
-    config = model.config
-    layers = {config.attention_name(part, layer): layer for layer in range(config.layers_of(part))}
-    given = {} if batch[0].source is None else {"source": torch.tensor([window.source.ids for window in batch])}
-    if mask != config.mask_of(part):
-        read, source = batch[0].sizes
-        queries, keys = source if part == "encoder" else read, source if part in ("encoder", "cross") else read
-        allowed = masks.between(mask, torch.arange(queries), torch.arange(keys))
-        given["mask"] = {part: allowed} if model.has_source else allowed
-    wanted = [f"{name}.{what}" for name in layers for what in ("weights", "mask")]
-    sinks = [f"{name}.sinks" for name in layers]
-
-    def next_site(site: str) -> None:
-        told(site)
-        name, _, what = site.rpartition(".")
-        if what == "mixed" and name in layers:
-            measure(layers[name], found.pop(f"{name}.weights"), found.pop(f"{name}.mask"))
-
-    with torch.inference_mode(), capture(*wanted, optional=sinks) as found, follow(next_site):
-        model.transformer.hidden(torch.tensor([window.read.ids for window in batch]), **given)
-    return any(site in found for site in sinks)
-
-
-def _cells(sets: CellSets, batch: list[Window], part: str, model: Model) -> Cells:
-    return Cells.of(sets, batch, part, model.signs, has_text=model.tokenizer is not None)
-
-
-def _at_distance(shape: tuple[int, ...], distance: int) -> Tensor:
-    queries, keys = (torch.arange(size) for size in shape)
-    return queries[:, None] - keys == distance
 
 
 def _flat(numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

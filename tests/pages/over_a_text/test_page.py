@@ -10,13 +10,14 @@ import pytest
 import viz_model as vm
 from pages.over_a_text import measured, shown_windows, texts
 from pages.over_a_text.measured import ReportSoFar
-from tests.support.app import address_of, drawn_matrices, opened
+from tests.support.app import address_of, blobs_of, drawn_matrices, opened
 from tests.support.page_parts import page_module
-from viz_model.heads import report as reports
+from viz_model.heads import reading
 from viz_model.heads.report import growing_report
 from viz_model.heads.windows import Window, repeats
 from viz_model.model.prompts import Tokens
 from viz_model.training.held_out import held_out_text
+from viz_ui.components.shared.packing import unpack
 from viz_ui.frame.text_in_address import to_address
 from viz_ui.look.text import number, percent
 
@@ -85,7 +86,7 @@ def test_a_second_look_reads_nothing(monkeypatch):
 
 def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
     test = opened("over_a_text", **QUICK)
-    monkeypatch.setattr(reports, "BATCH_BYTES", 4 * 8 * 80**2)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 4 * 8 * 80**2)
     [key] = test.session_state.readings.keys
     model = vm.load("tiny-gpt")
     some = next(growing_report(model, repeats(model, 16, 40), windows=16))
@@ -116,15 +117,44 @@ def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
 def test_a_window_opens_on_heads_as_it_was_read(model, more):
     """The page Heads then has the text, the head and the cell whose weight was told."""
     test = opened("over_a_text", model=model, prompt="The king was", head="1.0", examples="true", **more)
-    line = next(one.value for one in test.markdown if one.value.startswith("In the window that begins at token"))
-    link = test.get("link_button")[0].proto.url
+    shown = examples_of(test)[0]["texts"][0]
+    link = shown["href"]
     assert link.startswith("./?"), "the first page, whatever stands before its address"
     test = opened("heads", **{name: text for name, [text] in parse_qs(link.removeprefix("./?")).items()})
     view = test.session_state["view"]
     assert (view.layer, view.head, view.part) == (1, 0, more.get("part", "self"))
-    weight = float(view.trace.weights(1, 0)[view.query, view.key])
-    assert line.endswith(f"**{number(weight, 3)}**.")
-    assert view.query > 0, "the first query may read one key alone"
+    weights = view.trace.weights(1, 0)[view.query]
+    assert shown["words"].endswith(f"with the weight {number(float(weights[view.key]), 3)}")
+    [read] = [token for token in shown["tokens"] if token["is_key"]]
+    assert read["weight"] == pytest.approx(float(weights[view.key]), abs=1e-4)
+    assert f"query {view.labels[view.query]} reads key {view.key_labels[view.key]} " in shown["words"]
+    assert read["label"] == view.key_labels[view.key].split(" ", 1)[1].strip("‘’")
+
+
+def examples_of(test):
+    """The groups of texts that the page was given to shade."""
+    [groups] = [unpack(blob)[0]["groups"] for blob in blobs_of(test) if "groups" in unpack(blob)[0]]
+    return groups
+
+
+def test_examples_go_from_most_to_least_and_leave_out_what_nothing_reads():
+    test = opened("over_a_text", **QUICK, pattern="induction", examples="true")
+    groups = examples_of(test)
+    assert [len(group["texts"]) for group in groups] == [3] * 5
+    assert groups[0]["title"].startswith("The fifth of the windows with the most: mean of induction ")
+    assert groups[4]["title"].startswith("The fifth with the least: mean of induction ")
+    model = vm.load("tiny-gpt")
+    found = vm.head_report(model, repeats(model, 16, 40), windows=16)
+    for group, of_report in zip(groups, found.example_groups(1, 0, "induction"), strict=True):
+        for text, example in zip(group["texts"], of_report.examples, strict=True):
+            shown = [token["weight"] for token in text["tokens"]]
+            places = np.cumsum([token["skipped"] + 1 for token in text["tokens"]]) - 1
+            np.testing.assert_allclose(shown, example.weights[places], atol=1e-5)
+            assert places[-1] + text["left"] == 79
+            assert [place for place, token in zip(places, text["tokens"], strict=True) if token["is_query"]] == [
+                example.query
+            ]
+            assert set(np.argsort(-example.weights)[:3]) <= set(places)
 
 
 def test_a_window_that_a_prompt_cannot_give_is_not_offered():

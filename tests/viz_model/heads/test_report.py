@@ -11,6 +11,7 @@ from tests.support.small_models import make_model, small_config, small_model
 from tests.support.small_tokenizers import small_tokenizer
 from viz_model.checkpoints import FOLDER
 from viz_model.errors import JobStopped
+from viz_model.heads import reading
 from viz_model.heads import report as reports
 from viz_model.heads.report import growing_report, head_report
 from viz_model.heads.resampling import interval
@@ -225,7 +226,7 @@ def test_what_is_no_text_is_refused(model, text, words):
 
 
 def test_a_stop_leaves_what_was_read(monkeypatch):
-    monkeypatch.setattr(reports, "BATCH_BYTES", 1)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 1)
     kept = []
 
     def stop(done, total):
@@ -255,33 +256,95 @@ def test_no_more_than_one_layers_weights_are_held(monkeypatch):
         sizes.append(weights.numel() * 4)
         return original(cells, seen, weights)
 
-    monkeypatch.setattr(reports, "BATCH_BYTES", 30_000)
+    monkeypatch.setattr(reading, "BATCH_BYTES", 30_000)
     monkeypatch.setattr(reports.HeadSums, "of", measured)
     head_report(READER, TALES, windows=20)
     assert max(sizes) <= 30_000
     assert len(sizes) == 2 * 7  # layers · batches of three windows
 
 
-def test_examples_are_the_windows_with_most_of_a_pattern():
+def shown(pattern, row, may, query, cells):
+    """How much of a pattern a query shows, and the keys that belong to it."""
+    keys = cells.get({"previous token": 1, "itself": 0}.get(pattern, pattern), range(len(row)))
+    keys = [key for key in keys if may[key]]
+    shares = row / row.sum()
+    return {
+        "largest weight": row.max(),
+        "entropy": -sum(share * np.log2(share) for share in shares if share > 0),
+        "mean distance": (shares * abs(np.arange(len(row)) - query)).sum(),
+        "evenly spread": np.minimum(row, may / may.sum()).sum(),
+    }.get(pattern, sum(row[key] for key in keys)), keys
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["previous token", "k before", "punctuation", "evenly spread", "largest weight", "entropy", "mean distance"],
+)
+def test_examples_are_the_windows_with_most_of_a_pattern(pattern):
     report = head_report(READER, TALES, windows=12)
-    for pattern in ("previous token", "k before", "punctuation"):
-        found = report.examples(1, 2, pattern)
-        means = []
-        for window in report.windows:
-            expected = Expected()
-            trace = READER.trace(window.read)
-            expected.read(
-                trace.weights(1, 2), trace.mask(1), window.read.ids, window.read.ids, Facts.of(window.read.pieces)
-            )
-            k = report.best_distance[1, 2]
-            name = {"previous token": 1, "k before": k}.get(pattern, pattern)
-            means.append(np.mean(expected.values[name] or [-1]))
-        np.testing.assert_allclose([one.mean for one in found], sorted(means)[:-4:-1], atol=1e-5)
-        for one in found:
-            weights = READER.trace(one.window.read).weights(1, 2)
-            assert one.weight == pytest.approx(float(weights[one.query, one.key]), abs=1e-5)
-    with pytest.raises(vm.VizError, match="is no token that a query reads"):
-        report.examples(0, 0, "entropy")
+    found = report.examples(1, 2, pattern)
+    name = int(report.best_distance[1, 2]) if pattern == "k before" else pattern
+    means, best = {}, {}
+    for window in report.windows:
+        trace, ids = READER.trace(window.read), window.read.ids
+        weights, allowed = trace.weights(1, 2).numpy(), trace.mask(1).numpy()
+        expected = Expected()
+        facts = Facts.of(window.read.pieces)
+        numbers = {}
+        for query, (row, may) in enumerate(zip(weights.astype(float), allowed, strict=True)):
+            number, keys = shown(name, row, may, query, expected.cells(query, ids, ids, facts, ()))
+            if keys:
+                numbers[query] = number, max(keys, key=row.__getitem__), may.sum()
+        means[window.start] = np.mean([number for number, *_ in numbers.values()] or [-1])
+        enough = min(16, max(keys for *_, keys in numbers.values())) if numbers else 0
+        best[window.start] = {query: its for query, its in numbers.items() if its[2] >= enough}
+    np.testing.assert_allclose([one.mean for one in found], sorted(means.values())[:-4:-1], atol=1e-5)
+    for one in found:
+        assert one.mean == pytest.approx(means[one.window.start], abs=1e-5)
+        weights = READER.trace(one.window.read).weights(1, 2)
+        np.testing.assert_allclose(one.weights, weights[one.query], atol=1e-5)
+        numbers = best[one.window.start]
+        assert numbers[one.query][0] == pytest.approx(max(number for number, *_ in numbers.values()), abs=1e-5)
+        assert one.weight == pytest.approx(float(weights[one.query, numbers[one.query][1]]), abs=1e-5)
+
+
+@pytest.mark.parametrize(("windows", "of"), [(3, 5), (16, 5), (40, 10)])
+def test_groups_of_examples_go_from_most_to_least(windows, of):
+    report = head_report(READER, TALES, windows=windows)
+    told = []
+    found = report.example_groups(0, 1, "previous token", tell=lambda *how_far: told.append(how_far))
+    sums, counts = (numbers[:, 0, 1] for numbers in report._sums("previous token"))
+    ranked = sorted(sums / counts, reverse=True)
+    for group in found:
+        assert group.of == of
+        inside = ranked[len(ranked) * (group.place - 1) // of : len(ranked) * group.place // of]
+        assert (group.low, group.high) == pytest.approx((min(inside), max(inside)))
+        assert len(group.examples) == min(3, len(inside))
+        assert group.examples[0].mean == pytest.approx(max(inside))
+        assert group.examples[-1].mean == pytest.approx(min(inside))
+    if windows > 3:
+        assert [group.place for group in found] == [1, 3, 5, 8, 10] if of == 10 else [1, 2, 3, 4, 5]
+    starts = [one.window.start for group in found for one in group.examples]
+    assert len(set(starts)) == len(starts) == (3 if windows == 3 else 15)
+    assert (told[0], told[-1]) == ((0, len(starts)), (len(starts), len(starts)))
+
+
+def test_examples_of_windows_of_several_sizes_come_in_their_order(monkeypatch):
+    monkeypatch.setattr(reading, "BATCH_BYTES", 1)
+    rows = [[1, 2, 1], [5, 6], *repeats(SMALL, 3, 4)]
+    report = head_report(SMALL, rows)
+    for one in report.examples(1, 1, "itself", most=9):
+        weights = SMALL.trace(one.window.read).weights(1, 1)
+        np.testing.assert_allclose(one.weights, weights[one.query], atol=1e-5)
+        assert one.query == one.key
+
+
+def test_examples_of_no_head_and_no_pattern_are_refused():
+    report = head_report(SMALL, repeats(SMALL, 3, 4))
+    with pytest.raises(vm.VizError, match="There is no pattern"):
+        report.examples(0, 0, "no such")
+    with pytest.raises(vm.VizError, match="The head"):
+        report.example_groups(0, 9)
 
 
 def test_marks_of_a_text():

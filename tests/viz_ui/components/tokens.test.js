@@ -12,6 +12,7 @@ const { default: targets } = await from("tokens/token_targets");
 const { default: order } = await from("tokens/token_order");
 const { default: aligned } = await from("tokens/aligned_tokens");
 const { default: seen } = await from("tokens/seen_tokens");
+const { default: shaded } = await from("tokens/shaded_texts");
 const { default: table } = await from("model_table/model_table");
 
 const ROW = [
@@ -179,4 +180,33 @@ test("two texts stand one above the other, and what differs is marked and said",
     [["false", -1], ["true", 0], ["false", -1]]);
   happens(columns[2], "click");
   assert.deepEqual(one.told, [["pick", 2]]);
+});
+
+const shadedToken = (/** @type {string} */ label, /** @type {any} */ weight, more = {}) => ({ label, weight,
+  is_query: false, is_key: false, skipped: 0, ...more });
+const TEXTS = [{ words: "mean 0.5", name: "See it", href: "./?head=1.0", left: 12, tokens: [
+  shadedToken("a", 0.2, { skipped: 3 }), shadedToken("b", 0.8, { is_key: true }),
+  shadedToken("c", null, { is_query: true }),
+] }, { words: "mean 0", name: "Nothing opens.", href: "", left: 0, tokens: [shadedToken("d", 0)] }];
+
+test("a shaded text is a link, shaded by its own largest weight, and says what it leaves out", () => {
+  const one = mounted(shaded, "shaded-texts", packed({ groups: [{ title: "Most", texts: TEXTS }] }));
+  assert.deepEqual(textsOf(one.root, ".title"), ["Most"]);
+  const [link, other] = one.root.querySelectorAll(".text");
+  assert.deepEqual([link.tagName, link.href, link.target], ["A", "./?head=1.0", "_blank"]);
+  assert.equal(other.tagName, "DIV");
+  assert.deepEqual(textsOf(one.root, ".gap"), ["… 3 tokens …", "… 12 tokens …"]);
+  assert.deepEqual(textsOf(one.root, ".opens"), ["See it", "Nothing opens."]);
+  const tokens = one.root.querySelectorAll(".token");
+  assert.deepEqual(tokens.map(({ style }) => style["--shade"]), ["11.25%", "45%", "0%", "0%"]);
+  assert.deepEqual(tokens.map(({ className }) => className), ["token", "token read", "token asks", "token"]);
+});
+
+test("a shaded token that is pointed at says its weight", () => {
+  const one = mounted(shaded, "shaded-texts", packed({ groups: [{ title: "Most", texts: TEXTS }] }));
+  const [first, , third] = one.root.querySelectorAll(".token");
+  happens(first, "pointermove");
+  assert.deepEqual(tooltip(one), ["a", "the query's weight on it: 0.200"]);
+  happens(third, "pointermove");
+  assert.deepEqual(tooltip(one), ["c", "not read by this query"]);
 });
