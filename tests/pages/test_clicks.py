@@ -74,6 +74,7 @@ def test_a_digit_and_a_letter_are_a_cell_of_cross_attention(clicked):
     chosen = clicked(cross_attention, "_pick_cell", {"query": 3, "key": 1})
     assert chosen == [("choose_pair", ("cross_cell", 3, 1), {"instead": (cross_attention.FIRST_DIGIT, None)})]
     assert clicked(cross_attention, "_pick_head", 1, 3) == [("choose", (), {"cross_head": (1, 3)})]
+    assert clicked(cross_attention, "_take", "3 May") == [("choose", (), {"source": "3 May", "cross_cell": None})]
     assert clicked(watched, "_pick_head", 1, 3) == [("choose", (), {"live_head": (1, 3)})]
 
 

@@ -13,15 +13,25 @@ from pages.flash_attention.run import Tiling
 from pages.heads import grid
 from pages.masks import sides
 from pages.masks.sides import Side
+from pages.misconceptions import taking_over, weight
 from pages.over_a_text import measured, texts
-from pages.quantization import choice, savings
+from pages.patching import maps
+from pages.patching.maps import MapChoice
+from pages.patching.prompts import ComparedRuns
+from pages.prediction import lens
+from pages.quantization import choice, effects, savings
 from pages.shapes import opened_tensor
+from pages.switch_off import choice as switch_off_choice
+from pages.switch_off.choice import PREDICTION, Effect, Replaced
 from tests.support.page_parts import Noted, page_module, view_of
 from tests.support.small_models import small_model
+from viz_model.intervention.patching import HEAD_POSITIONS, HEADS, STREAM
+from viz_model.intervention.replacement import TEXT_MEAN, ZERO
 from viz_model.masking.choice import MaskChoice
 from viz_model.quantization.twin import INT8, NF4, Choice
 from viz_ui.frame import jobs
 from viz_ui.frame import view as view_module
+from viz_ui.parts import why_here
 
 SOURCE, TARGET = (5, 9, 11, 9, 4), (3, 7, 2)
 
@@ -56,6 +66,80 @@ WAYS = {
 def test_another_model_text_part_mask_or_edit_is_another_key(way, other):
     assert WAYS[way](view()) == WAYS[way](view())
     assert WAYS[way](view()) != WAYS[way](view(**OTHERS[other]))
+
+
+class Asked(Exception):
+    """Ends a page where it asks for what is kept, with the key."""
+
+
+def runs(view):
+    return ComparedRuns(view.trace, view.trace, 1, 2, 0, False)
+
+
+def head_map(view, sites=HEADS, *, reverse=False):
+    return maps.patched(view, runs(view), MapChoice(sites, reverse, "key"))
+
+
+def ablations(view, key=(ZERO,)):
+    page = page_module("switch_off")
+    page.kept_result = maps.kept_result
+    return page.ablations(view, Replaced(ZERO, key), Effect(PREDICTION))
+
+
+PLACES = {"layer": {"layer": 0}, "head": {"head": 1}, "query": {"query": 2}, "key": {"key": 1}}
+PASS = tuple(OTHERS)
+KEPT = {  # what is kept, and what its key is to tell apart; a page that edits nothing needs no edits in it
+    "effects of cells": (weight.draw, (*PASS, "query")),
+    "pairs of heads": (taking_over.draw, (*PASS, "layer", "head", "query")),
+    "lens": (lambda view: lens.lens(view, range(3)), tuple(name for name in PASS if name != "part")),
+    "terms of a score": (why_here.draw_why_here, (*PASS, *PLACES)),
+    "ablations": (ablations, (*PASS, "query")),
+    "map of heads": (head_map, tuple(name for name in PASS if name != "edits")),
+    "map of a layer": (lambda view: head_map(view, HEAD_POSITIONS), ("layer",)),
+    "pictures before and after": (lambda view: effects._pictures_of(view, None, Noted()), PASS),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_is_kept_for_a_visitor_is_kept_under_all_that_it_is_of(monkeypatch, kept):
+    def ask(*_, of, **__):
+        raise Asked(of)
+
+    for module in (weight, taking_over, lens, why_here, maps):
+        monkeypatch.setattr(module, "kept_result", ask)
+    monkeypatch.setattr(effects, "_pictures", lambda _, __, *key: ask(of=key[:-1]))  # without the choice, see below
+    monkeypatch.setattr(why_here, "_compared", lambda _: "row")
+    look, names = KEPT[kept]
+
+    def key(**changes):
+        with pytest.raises(Asked) as asked:
+            look(view(**changes))
+        return asked.value.args[0]
+
+    assert key() == key()
+    for name in names:
+        assert key() != key(**(OTHERS | PLACES)[name]), name
+
+
+def test_a_choice_that_changes_the_numbers_changes_the_key(monkeypatch):
+    keys = []
+    here, noted = view(), Noted(linked="a text")
+    monkeypatch.setattr(effects, "_pictures", lambda *key: keys.append(key[2:]))
+    for scheme in (NF4, INT8):
+        effects._pictures_of(here, None, SimpleNamespace(choice=Choice(scheme)))
+    monkeypatch.setattr(maps, "kept_result", lambda *_, of, **__: keys.append(of))
+    for sites, reverse in ((HEADS, False), (HEADS, True), (STREAM, False)):
+        head_map(here, sites, reverse=reverse)
+    for given in ((ZERO,), (TEXT_MEAN, "a text")):
+        ablations(here, given)
+    monkeypatch.setattr(lens, "kept_result", lambda *_, of, **__: keys.append(of))
+    for positions in (range(2), range(1, 3)):
+        lens.lens(here, positions)
+    monkeypatch.setattr(switch_off_choice, "st", noted)
+    for typed in ("a text", "another text", ""):
+        monkeypatch.setattr(switch_off_choice, "linked", lambda *_, typed=typed, **__: typed)
+        keys.append(switch_off_choice._text(view_of(vm.Model("small", small_model()))).key)
+    assert len(set(keys)) == len(keys) == 12
 
 
 def test_a_masked_pass_of_changed_tokens_is_another_one():

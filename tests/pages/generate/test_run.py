@@ -207,3 +207,25 @@ def test_numbers_with_the_cache_stand_before_those_without_it():
     assert lines["time"] == ["1.00 ms", "250 ms"]
     assert lines["tokens read"] == ["1", str(step.read)]
     assert lines["logits differ by"] == ["3.0×10⁻⁵", ""]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.9, 6, 0.3, 3), Sampling(0.7, 3, 1.0, 3), Sampling(1.3, 100, 0.5, 3)])
+def test_each_stage_of_a_candidate_has_its_own_number(sampling):
+    """Written out in numpy: what top-k leaves, what top-p cuts of that, and what is left to draw from."""
+    made = run(wanted=2, sampling=sampling)
+    for step, picture in zip(made.steps, made.pictures(2), strict=True):
+        logits = step.sampled.logits.double().numpy()
+        order = np.argsort(-logits, kind="stable")
+        full = np.exp(logits / sampling.temperature - (logits / sampling.temperature).max())
+        full /= full.sum()
+        first = order[: sampling.top_k]
+        before = np.concatenate(([0.0], np.cumsum(full[first] / full[first].sum())[:-1]))
+        kept = first[before < sampling.top_p]
+        probability = np.zeros_like(full)
+        probability[kept] = full[kept] / full[kept].sum()
+        for one in picture.candidates:
+            token = one.token_id
+            assert one.label == labels(MODEL.token_bytes([token]))[0].removeprefix("0 ").strip("‘’")
+            assert (one.by_top_k, one.kept, one.allowed) == (token in first, token in kept, True)
+            assert [one.logit, one.scaled] == pytest.approx([logits[token], logits[token] / sampling.temperature])
+            assert [one.full, one.probability] == pytest.approx([full[token], probability[token]], abs=1e-6)

@@ -80,6 +80,8 @@ def test_forty_tokens_around_the_hidden_one_are_hidden_in_turn(monkeypatch, posi
     before = lines["gpt"][0]
     np.testing.assert_array_equal(before[1:], np.arange(first + 1.0, first + 40))
     assert np.isnan(before[0]) == (first == 0)
+    [(_, line)] = noted.of("add_vline")
+    assert int(labels[line["x"]].split()[0]) == position  # where the hidden token stands among those that are drawn
 
 
 def test_bits_are_worked_out_again_for_another_stretch_or_text(monkeypatch):

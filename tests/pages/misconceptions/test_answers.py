@@ -194,6 +194,28 @@ def test_what_two_heads_cost_alone_together_and_the_one_without_the_other(first,
     assert "switching off head 1 of layer 2 alone costs it" in said
 
 
+def test_the_bars_of_two_heads_are_the_numbers_of_the_answer(monkeypatch):
+    found, noted = TakingOver(7, 0.5, 0.75, (Other(1, 3, 0.25, 0.5), Other(2, 1, 0.125, 4.0)), 9), Noted()
+    view = view_of(vm.Model("small", small_model()), IDS, layer=1, head=2)
+    for name, value in (
+        ("st", noted), ("kept_result", lambda *_, **__: found), ("answer", lambda *_: ""),
+        ("draw_search", noted.draw_search), ("bars_figure", noted.bars_figure),
+    ):  # fmt: skip
+        monkeypatch.setattr(taking_over, name, value)
+    taking_over.draw(view)
+    [((groups, _), _)] = noted.of("bars_figure")
+    assert groups == {
+        "cost": {
+            "without head 2 of layer 1": 0.75,
+            "without head 1 of layer 2": 0.125,
+            "sum of the two": 0.875,
+            "without both": 4.0,
+            "without head 1 of layer 2, when head 2 of layer 1 is off": 3.25,
+        }
+    }
+    assert "the next 2 of 9 heads" in noted.words
+
+
 CELLS = (Cell(1, 2, 4, 0.875, 0.125), Cell(0, 3, 1, 0.75, 0.5), Cell(2, 1, 3, 0.25, 4.0))
 
 

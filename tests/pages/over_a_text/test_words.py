@@ -1,15 +1,17 @@
 """What the page Over a text says and draws of numbers that are given: of which head, pattern and end of an interval."""
 
 from types import SimpleNamespace
+from urllib.parse import parse_qs
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pages.over_a_text import figures
+from pages.over_a_text import figures, shown_windows
 from tests.support.page_parts import Noted, page_module
 from viz_model.heads.names import HeadName
 from viz_model.heads.patterns import ENTROPY, INDUCTION, PREVIOUS, UNITS
+from viz_model.heads.report import HeadExample
 
 PLACE = 1, 2
 
@@ -150,3 +152,14 @@ def test_the_figures_have_each_number_at_its_own_place():
     assert list(points.marker.symbol) == ["circle", "diamond"]
     assert [list(one) for one in points.customdata] == [["a", "0.5000", "2.000"], ["b", "0.2500", "3.000"]]
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("across", "up")
+
+
+def test_the_way_to_heads_has_the_head_and_its_query_before_its_key(monkeypatch):
+    monkeypatch.setattr(
+        shown_windows, "written", lambda: {"model": "m", "part": "cross", "windows": "64", "prompt": "no"}
+    )
+    example = HeadExample(None, 0.5, query=3, key=1, weight=0.75)
+    link = shown_windows.heads_link(VIEW, {"prompt": "a & b", "target": "c"}, example)
+    assert parse_qs(link.partition("?")[2]) == {
+        "model": ["m"], "part": ["cross"], "prompt": ["a & b"], "target": ["c"], "head": ["1.2"], "cell": ["3.1"],
+    }  # fmt: skip

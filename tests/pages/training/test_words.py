@@ -118,3 +118,24 @@ def test_the_curves_are_losses_and_the_weights_of_the_best_head(monkeypatch, rea
         assert found[name] == pytest.approx([of[n].max() for n in range(3)])
     assert plots[0].level == ("uniform guess", pytest.approx(np.log(20)))
     assert (options["at"], options["most"], options["step"]) == ([0, 20, 33], 40, 1)
+
+
+def test_a_head_is_noted_with_its_own_shares_and_drawn_at_its_snapshot(monkeypatch):
+    noted, weights = Noted(), np.random.default_rng(0).random((2, 4, 8, 8))
+    previous, induction = np.arange(8.0).reshape(2, 4) / 10, np.arange(8.0).reshape(2, 4) / 100
+    shot = Snapshot(20, 3.0, 3.5, previous, induction, weights)
+    for name in ("head_grid", "panels"):
+        monkeypatch.setattr(watched, name, getattr(noted, name))
+    watched._draw_grid(shot, 1, 2)
+    [(_, options)] = noted.of("head_grid")
+    assert options["labels"] == [
+        [f"previous token {number(layer * 0.4 + head * 0.1, 2)}, induction {number(layer * 0.04 + head * 0.01, 2)}"
+         for head in range(4)] for layer in range(2)
+    ]  # fmt: skip
+    training = SimpleNamespace(plan=SimpleNamespace(watched=list(b"abcdabcd")))
+    watched._draw_head(training, shot, 1, 2)
+    [(((matrix,),), _)] = noted.of("panels")
+    np.testing.assert_array_equal(matrix.values, weights[1, 2])
+    np.testing.assert_array_equal(matrix.allowed, np.tri(8, dtype=bool))
+    assert matrix.title == "Layer 1, head 2, step 20"
+    assert matrix.caption == "on random repeats: previous token 0.60, induction 0.060"

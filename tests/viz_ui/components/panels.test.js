@@ -152,6 +152,28 @@ test("matrices are named for who does not see them, and their colour bars have t
   assert.deepEqual(page.told.pop(), ["open", { panel: "scores" }]);
 });
 
+test("a legend names only what is seen: masked cells, and zeros that are not masked", () => {
+  /**
+   * @param {number[]} mask
+   * @param {number[]} values
+   */
+  function legend(mask, values) {
+    const square = { rows: { axis: "query", index: "query", labels: 0 }, columns: { axis: "key", index: "key",
+      labels: 0 } };
+    const change = { kind: "matrix", name: "change", title: "Change", caption: "", role: "weights", scale: "diverging",
+      low: -1, high: 1, values: 0, factor: 1, mask: 0, nonzero: 1, ramp: true, ...square };
+    const one = mounted(panels, "panels", packed({ items: [change], labels: [["0 a", "1 b"]],
+      masks: [{ cells: 4 }, { cells: 4 }], values: [{ count: 4, half: false, mask: null }], selected: [0, 0],
+      marked: null, matrix_width: 560, feature_width: 256, list_height: 420 }, new Float32Array(values), bitsOf(mask),
+    bitsOf(values), colours.sequential, colours.diverging));
+    return [".masked", ".zeros"].filter((name) => !one.root.querySelector(".legend").querySelector(name).hidden);
+  }
+  assert.deepEqual(legend([1, 0, 1, 1], [0.5, 0, -0.25, 0.25]), [".masked"]);
+  assert.deepEqual(legend([1, 0, 1, 1], [0, 0, -0.25, 0.25]), [".masked", ".zeros"]);
+  assert.deepEqual(legend([1, 1, 1, 1], [0, 0.5, -0.25, 0.25]), [".zeros"]);
+  assert.deepEqual(legend([1, 1, 1, 1], [1, 0.5, -0.25, 0.25]), []);
+});
+
 /** @param {string} name */
 const bars = (name, at = page) => at.root.querySelector(`[data-panel=${name}]`).querySelectorAll(".row")
   .map((row) => {

@@ -132,9 +132,11 @@ test("a distance is chosen on the curve by the nearest whole number, and the cur
   const one = drawn({ least: -4 }), picture = one.root.querySelector(".curve").querySelector("svg");
   const texts = textsOf(one.root.querySelector(".curve"), "text");
   assert.ok(texts.includes("-4") && texts.includes("40"), texts.join());
-  picture.style.width = "280px";
   const x = (/** @type {number} */ distance) => 46 + (224 * (distance + 4)) / 44;
-  happens(picture, "pointerdown", { clientX: x(9.6) });
-  happens(picture, "pointerup", { clientX: x(9.6) });
-  assert.deepEqual(one.told, [["move", [0, 10 - 3, 0, 1]]]);
+  for (const [enlarged, distance] of [[1, 9.6], [1.75, 9.6], [0.5, 30.4]]) { // the picture fills the room that it has
+    picture.style.width = `${280 * enlarged}px`;
+    happens(picture, "pointerdown", { clientX: enlarged * x(distance) });
+    happens(picture, "pointerup", { clientX: enlarged * x(distance) });
+  }
+  assert.deepEqual(one.told.map(([, [, distance]]) => distance), [10 - 3, 10 - 3, 30 - 3]);
 });
