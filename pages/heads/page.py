@@ -232,6 +232,7 @@ def draw_head(view: View, drawn: head_values.HeadQuantity, colours: WeightColour
         key="head_panels",
         selected=shown.selected(view.query, view.key),
         matrix_width=400 if longest(view) <= SHORT else 660,  # a long prompt takes the whole width
+        can_zoom=True,
         on_pick=shown.choose_cell,
         on_open=note_opened,
     )

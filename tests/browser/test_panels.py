@@ -395,3 +395,59 @@ def test_another_head_repaints_the_same_elements(head):
 def test_another_head_is_painted_within_its_budget(page, app, tokens, budget_ms):
     open_page(page, f"{app}/?tokens={tokens}")
     assert min(next_head(page) for _ in range(6)) < budget_ms  # the least: what else runs here is not meant
+
+
+def cell_under(page, row, column):
+    """Where that cell of the zoomed matrix is on the screen."""
+    canvas = cells(page, "weights")
+    box, (top, left, high, wide) = (
+        canvas.bounding_box(),
+        canvas.evaluate("({ dataset: d }) => [d.row, d.column, d.cellHeight, d.cellWidth].map(Number)"),
+    )
+    return box["x"] + (column + 0.5 - left) * wide, box["y"] + (row + 0.5 - top) * high
+
+
+def test_a_long_text_is_zoomed_to_single_tokens_by_mouse_and_by_keyboard(page, app):
+    """Its matrix comes pooled; the number and the pick of a cell that is zoomed to are that cell's own."""
+    tokens, (row, column) = 300, (207, 92)
+    *_, weights = attention(tokens)
+    names = labels(tokens)
+    open_page(page, f"{app}/?tokens={tokens}&zoom=true")
+    canvas, tooltip = cells(page, "weights"), page.get_by_role("tooltip").locator("div")
+
+    def seen():
+        return canvas.evaluate("({ dataset: d }) => [d.block, d.rows].map(Number)")
+
+    assert seen() == [2, tokens]
+    page.mouse.move(*cell_under(page, row, column))
+    expect(tooltip.nth(0)).to_have_text(f"queries {names[206]} … {names[207]}")
+    eventually(
+        lambda: read_number(tooltip.nth(2).inner_text().split(",")[0]),
+        pytest.approx(weights[206:208, 92:94].max(), rel=2e-3),
+    )
+    page.keyboard.down("Control")
+    for _ in range(4):
+        page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    eventually(seen, lambda found: found[0] == 1 and found[1] < 40)  # Python has sent the cells
+    settle(page)
+    page.mouse.move(*cell_under(page, row, column))
+    expect(tooltip.nth(1)).to_have_text(f"key {names[column]}")
+    eventually(lambda: read_number(tooltip.nth(2).inner_text()), pytest.approx(weights[row, column], rel=5e-4))
+    page.mouse.click(*cell_under(page, row, column))
+    expect(page.get_by_text('"panel": "weights"')).to_be_visible()
+    settle(page)
+    assert event(page) == {"panel": "weights", "row": row, "column": column, "query": row, "key": column}
+    assert seen()[1] < 40  # the answer leaves the reader where they are
+    page.get_by_role("button", name="Show all 300 × 300 cells").click()
+    eventually(seen, [2, tokens])
+    panel(page, "weights").get_by_role("application").focus()
+    for _ in range(4):
+        page.keyboard.press("+")
+    eventually(seen, lambda found: found[0] == 1 and found[1] < 40)
+    settle(page)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f'"query": {row + 1}')).to_be_visible()
+    settle(page)
+    assert event(page) == {"panel": "weights", "row": row + 1, "column": column, "query": row + 1, "key": column}

@@ -1,7 +1,8 @@
 """A small app around the component `panels`, for test_panels.py, which checks it against the same arrays.
 
 The address chooses: ?tokens=6 (how many), &empty=3 (a query that may attend to nothing),
-&lines=raw (whose lines are drawn), &even=true (every query reads its keys evenly).
+&lines=raw (whose lines are drawn), &even=true (every query reads its keys evenly), &zoom=true (the weights alone, which
+can be zoomed where they are many).
 """
 
 import json
@@ -61,27 +62,29 @@ def main():
         "rows_are_queries": True,
         "columns_are_keys": True,
     }
+    items = [
+        Matrix("q", "Q", q, role="query", rows_are_queries=True, **by_feature),
+        Matrix("k", "K", k, role="key", rows_are_keys=True, row_axis="key", **by_feature),
+        Matrix("raw", "QKᵀ", raw, scale="diverging", **square),
+        Symbol("÷ √D + M"),
+        Matrix(
+            *("scores", "QKᵀ/√D + M", None),
+            same_as="raw",
+            factor=1 / np.sqrt(WIDTH),
+            scale="diverging",
+            allowed=mask,
+            **square,
+        ),
+        Symbol("softmax"),
+        Matrix("weights", "A", weights, role="weights", allowed=mask, **square),
+        Lines("lines", "Who reads whom", of=st.query_params.get("lines", "weights")),
+        Bars("bars", "Weights of one query"),
+    ]
     panels(
-        [
-            Matrix("q", "Q", q, role="query", rows_are_queries=True, **by_feature),
-            Matrix("k", "K", k, role="key", rows_are_keys=True, row_axis="key", **by_feature),
-            Matrix("raw", "QKᵀ", raw, scale="diverging", **square),
-            Symbol("÷ √D + M"),
-            Matrix(
-                *("scores", "QKᵀ/√D + M", None),
-                same_as="raw",
-                factor=1 / np.sqrt(WIDTH),
-                scale="diverging",
-                allowed=mask,
-                **square,
-            ),
-            Symbol("softmax"),
-            Matrix("weights", "A", weights, role="weights", allowed=mask, **square),
-            Lines("lines", "Who reads whom", of=st.query_params.get("lines", "weights")),
-            Bars("bars", "Weights of one query"),
-        ],
+        items[-3:] if "zoom" in st.query_params else items,
         key="head",
         selected=state.selected,
+        can_zoom="zoom" in st.query_params,
         on_pick=picked,
         on_open=opened,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
+
+from viz_ui.look.pooling import even_blocks, pooled
 
 
 def thumbnails(
@@ -25,15 +26,10 @@ def thumbnails(
     allowed: booleans broadcastable to (…,T,S), True where a query may attend; (T,S) comes back as (P,R), None as
     None. A block is masked only if all its cells are; it gets step 0, which is not to be drawn.
     """
-    rows, columns = (_blocks(length, size) for length in matrices.shape[-2:])
-    largest = _pool(np.maximum, _permitted(matrices, allowed, -np.inf), rows, columns)
-    if low < 0:
-        smallest = _pool(np.minimum, _permitted(matrices, allowed, np.inf), rows, columns)
-        largest = np.where(-smallest > largest, smallest, largest)
-    if allowed is None:
-        return _steps(largest, low, high), None
-    allowed = _pool(np.logical_or, np.asarray(allowed, dtype=bool), rows, columns)
-    return np.where(allowed, _steps(largest, low, high), np.uint8(0)), allowed
+    rows, columns = (even_blocks(length, min(length, size)) for length in matrices.shape[-2:])
+    strongest, allowed = pooled(matrices, rows, columns, allowed, signed=low < 0)
+    steps = _steps(strongest, low, high)
+    return (steps, None) if allowed is None else (np.where(allowed, steps, np.uint8(0)), allowed)
 
 
 def of_all_layers(allowed: Sequence[np.ndarray | None], heads: int) -> np.ndarray | None:
@@ -50,26 +46,6 @@ def pooling_words(cells: tuple[int, int], pixels: tuple[int, int]) -> str:
         return ""
     rows, columns = pixels
     return f"A thumbnail has {rows} × {columns} pixels, and each pixel shows the largest of several cells."
-
-
-def _blocks(length: int, size: int) -> np.ndarray:
-    """Which rows (or columns) each block holds, (blocks, widest); short blocks repeat their last one."""
-    edges = np.arange(min(length, size) + 1) * length // min(length, size)
-    widest = np.diff(edges).max()
-    return np.minimum(edges[:-1, None] + np.arange(widest), edges[1:, None] - 1)
-
-
-def _permitted(matrices: np.ndarray, allowed: np.ndarray | None, otherwise: float) -> np.ndarray:
-    """The matrices with `otherwise` in the masked cells, so that these win no comparison."""
-    return matrices if allowed is None else np.where(allowed, matrices, otherwise)
-
-
-def _pool(better: np.ufunc, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The best value of each block. Rows first: they lie contiguous, and leave little for the columns."""
-    for axis, blocks in ((-2, rows), (-1, columns)):
-        if blocks.shape[1] > 1:
-            values = reduce(better, (values.take(places, axis) for places in blocks.T))
-    return values
 
 
 def _steps(values: np.ndarray, low: float, high: float) -> np.ndarray:

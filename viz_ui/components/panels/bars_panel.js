@@ -3,6 +3,7 @@
 import { cellNumber } from "../shared/cells.js";
 import { button, element, setText } from "../shared/elements.js";
 import { formatNumber } from "../shared/numbers.js";
+import { restInWords } from "./strongest.js";
 import { scrollToShow, TokenList } from "./token_list.js";
 
 export class BarsPanel {
@@ -62,16 +63,18 @@ export class BarsPanel {
     const { of } = spec;
     setText(this.title, spec.title);
     this.title.className = `title ${of.role}`;
-    this.keys.setLabels(of.columns.labels, of.columns.axis, `${spec.title}: ${of.columns.axis} tokens`);
+    const name = `${spec.title}: ${of.columns.axis} tokens`, { values, mask, factor } = overviewOf(of);
+    this.keys.setLabels(of.columns.labels, of.columns.axis, name, spec.strongest?.[0].keys);
     let largest = 0;
-    for (let at = 0; at < of.values.length; at++) {
-      if (!of.mask || of.mask[at]) largest = Math.max(largest, Math.abs(of.values[at]));
+    for (let at = 0; at < values.length; at++) {
+      if (!mask || mask[at]) largest = Math.max(largest, Math.abs(values[at]));
     }
-    this.full = roundUp(largest * Math.abs(of.factor));
+    this.full = roundUp(largest * Math.abs(factor));
     this.signed = of.low < 0;
     this.node.style.setProperty("--hue", `var(--${of.role})`);
     const range = this.signed ? `−${this.full} to ${this.full}` : `0 to ${this.full}`;
-    setText(this.note, `Bars run from ${range}, the same for every ${of.rows.axis}.`);
+    const rest = spec.strongest ? ` ${restInWords(spec.strongest[0].rest, of)}` : "";
+    setText(this.note, `Bars run from ${range}, the same for every ${of.rows.axis}.${rest.trimEnd()}`);
   }
 
   /** @param {import("./panels.js").Sizes} sizes */
@@ -80,23 +83,26 @@ export class BarsPanel {
   }
 
   query() {
+    if (this.spec.strongest) return this.spec.strongest[0].query; // its row alone was sent
     const { hovered, selected } = this.host, last = this.spec.of.rows.labels.length - 1;
     return Math.min(hovered?.query ?? selected.query ?? last, last);
   }
 
   paint() {
-    const { of } = this.spec, query = this.query(), width = of.columns.labels.length;
-    const cells = Array.from({ length: width }, (_, j) => query * width + j);
-    const row = cells.map((at) => (of.mask && !of.mask[at] ? null : of.values[at] * of.factor));
+    const { of, strongest } = this.spec, query = this.query(), entries = strongest ? keptRow(strongest[0], of)
+      : wholeRow(of, query);
+    const row = entries.map(({ value }) => value);
     this.buttons.forEach((node, i) => { node.ariaPressed = String(this.byValue === (i === 1)); });
     const order = row.map((_, j) => j);
     if (this.byValue) order.sort((a, b) => (row[b] ?? -Infinity) - (row[a] ?? -Infinity) || a - b);
     this.keys.setOrder(order);
-    row.forEach((value, j) => this.paintBar(this.keys.rows[j], value, cells[j]));
+    entries.forEach(({ value, text }, j) => this.paintBar(this.keys.rows[j], value, text));
     this.empty.hidden = row.some((value) => value !== null);
-    const sum = row.reduce((/** @type {number} */ total, value) => total + (value ?? 0), 0);
-    const adds = of.role === "weights" ? ` · sum ${formatNumber(sum, of.digits)}` : "";
-    setText(this.caption, `${of.rows.axis} ${of.rows.labels[query]}${adds}`);
+    const rest = strongest ? strongest[0].rest.total * of.factor : 0;
+    const sum = row.reduce((/** @type {number} */ total, value) => total + (value ?? 0), rest);
+    const adds = of.role === "weights" ? ` · sum ${formatNumber(sum, of.digits ?? 4)}` : "";
+    const left = strongest?.[0].rest.count ? ` · its ${row.length} strongest ${of.columns.axis}s` : "";
+    setText(this.caption, `${of.rows.axis} ${of.rows.labels[query]}${left}${adds}`);
     this.caption.className = `caption token ${of.rows.index}`;
     return { query, row };
   }
@@ -104,14 +110,14 @@ export class BarsPanel {
   /**
    * @param {HTMLElement} node
    * @param {number | null} value null: masked
-   * @param {number} at
+   * @param {string} text
    */
-  paintBar(node, value, at) {
+  paintBar(node, value, text) {
     const [, track, number] = node.children, bar = /** @type {HTMLElement} */ (track.firstChild);
     const masked = value === null, size = masked ? 0 : Math.abs(value);
     node.classList.toggle("apart", masked);
     track.classList.toggle("hatched", masked);
-    setText(number, masked ? "masked" : cellNumber(this.spec.of, at));
+    setText(number, text);
     const share = (100 * size) / this.full;
     bar.style.width = `${this.signed ? share / 2 : share}%`;
     bar.style.left = this.signed ? `${!masked && value < 0 ? 50 - share / 2 : 50}%` : "0";
@@ -125,8 +131,9 @@ export class BarsPanel {
     const { row } = this.paint();
     this.keys.mark(selected.key, hovered?.key);
     if (hovered?.panel === this.name) return; // the list must not move below the pointer
-    const key = hovered ? hovered.key : selected.key;
-    const shown = key != null && row[key] != null ? key : row.findLastIndex((value) => value !== null);
+    const key = hovered ? hovered.key : selected.key, wanted = this.keys.places.get(key ?? -1);
+    const shown = wanted !== undefined && row[wanted] !== null ? wanted
+      : row.findLastIndex((value) => value !== null);
     if (shown !== this.followed && (!this.byValue || key != null)) scrollToShow(this.keys.rows[shown]);
     this.followed = shown; // only once: after that the reader may scroll
   }
@@ -156,6 +163,36 @@ export class BarsPanel {
     this.host.pick(this.name, this.query(), index);
   }
 }
+
+/**
+ * What has the largest numbers of a matrix: of a long one its overview.
+ * @param {any} of
+ * @returns {import("../shared/cells.js").Matrix}
+ */
+const overviewOf = (of) => of.overview ?? of;
+
+/** @typedef {{ value: number | null, text: string }} Entry null: masked */
+
+/**
+ * @param {import("./panels.js").MatrixItem} of
+ * @param {number} query
+ * @returns {Entry[]}
+ */
+function wholeRow(of, query) {
+  const width = of.columns.labels.length;
+  return Array.from({ length: width }, (_, key) => {
+    const at = query * width + key, masked = of.mask !== null && !of.mask[at];
+    return masked ? { value: null, text: "masked" } : { value: of.values[at] * of.factor, text: cellNumber(of, at) };
+  });
+}
+
+/**
+ * @param {import("./panels.js").StrongestRow} row
+ * @param {import("./panels.js").MatrixItem} of
+ * @returns {Entry[]}
+ */
+const keptRow = ({ values }, { factor }) =>
+  Array.from(values, (value) => ({ value: value * factor, text: formatNumber(value * factor) }));
 
 function makeTrack() {
   const track = element("span", "track");

@@ -3,6 +3,7 @@
 import { element, penOf, setText } from "../shared/elements.js";
 import { clamp, pixelRatio, sizeCanvas } from "../shared/look.js";
 import { formatNumber } from "../shared/numbers.js";
+import { restInWords } from "./strongest.js";
 import { scrollToShow, TokenList } from "./token_list.js";
 
 const FAINTEST_LINE = 0.01; // share of the colour scale, at rest; of a token pointed at, every permitted line is drawn
@@ -61,19 +62,22 @@ export class LinesPanel {
   /** @param {import("./panels.js").List} spec */
   update(spec) {
     this.spec = spec;
-    const { rows, columns } = spec.of;
+    const { rows, columns } = spec.of, { strongest } = spec;
     setText(this.title, spec.title);
     this.title.className = `title ${spec.of.role}`;
     const faintest = formatNumber(FAINTEST_LINE * spec.of.high, 1);
     const sign = this.signed() ? " Red is above 0, blue below." : "";
     setText(this.note, `The larger the number, the thicker the line.${sign} Lines for numbers under ${faintest} appear `
-      + "when you point at a token. Lines with both ends out of view are not drawn.");
+      + "when you point at a token. Lines with both ends out of view are not drawn."
+      + (strongest ? ` Shown are the chosen ${rows.axis} and those around it, each with its ${columns.axis}s of the `
+        + "largest numbers." : ""));
     setText(this.heads.children[0], rows.axis);
     setText(this.heads.children[1], columns.axis);
     const name = (/** @type {string} */ axis) =>
       `${spec.title}: ${axis} tokens. Enter pins a token, Escape releases it.`;
-    this.queries.setLabels(rows.labels, rows.axis, name(rows.axis));
-    this.keys.setLabels(columns.labels, columns.axis, name(columns.axis));
+    const keys = strongest && [...new Set(strongest.flatMap((row) => row.keys))].sort((a, b) => a - b);
+    this.queries.setLabels(rows.labels, rows.axis, name(rows.axis), strongest?.map(({ query }) => query));
+    this.keys.setLabels(columns.labels, columns.axis, name(columns.axis), keys);
   }
 
   signed() {
@@ -96,51 +100,71 @@ export class LinesPanel {
    * @returns {Asked}
    */
   asked() {
-    const { hovered, selected, pinned } = this.host;
-    if (hovered?.query != null) return { side: "query", index: hovered.query };
-    if (hovered?.key != null) return { side: "key", index: hovered.key };
-    const index = pinned && selected[pinned];
-    return pinned && index != null ? { side: pinned, index } : null;
+    const { hovered, selected, pinned } = this.host, pinnedAt = pinned && selected[pinned];
+    if (this.queries.rowOf(hovered?.query)) return { side: "query", index: hovered?.query ?? 0 };
+    if (this.keys.rowOf(hovered?.key)) return { side: "key", index: hovered?.key ?? 0 };
+    const list = pinned === "query" ? this.queries : this.keys;
+    return pinned && pinnedAt != null && list.rowOf(pinnedAt) ? { side: pinned, index: pinnedAt } : null;
   }
 
   paint() {
     const { of } = this.spec, asked = this.asked();
     this.lines = [];
-    const width = of.columns.labels.length;
-    of.rows.labels.forEach((_, i) => {
-      if (asked?.side === "query" && asked.index !== i) return;
-      for (let j = 0; j < width; j++) {
-        if (asked?.side === "key" && asked.index !== j) continue;
-        const at = i * width + j, strength = (of.values[at] * of.factor) / of.high;
-        if ((of.mask && !of.mask[at]) || Math.abs(strength) < (asked ? 1e-9 : FAINTEST_LINE)) continue;
-        this.lines.push([i, j, strength]);
-      }
-    });
+    for (const [query, key, value] of this.cells()) {
+      if (asked && asked.index !== (asked.side === "query" ? query : key)) continue;
+      const strength = value / of.high;
+      if (Math.abs(strength) < (asked ? 1e-9 : FAINTEST_LINE)) continue;
+      this.lines.push([this.queries.places.get(query) ?? 0, this.keys.places.get(key) ?? 0, strength]);
+    }
     this.opacity = asked ? Math.sqrt : (weight) => weight; // few lines can be plainer than many
     this.writeNumbers(asked);
     this.draw();
   }
 
+  /**
+   * The permitted cells that were sent: of a long text the strongest of some queries.
+   * @returns {Generator<[query: number, key: number, value: number]>}
+   */
+  * cells() {
+    const { of, strongest } = this.spec, width = of.columns.labels.length;
+    for (const { query, keys, values } of strongest ?? []) {
+      for (let i = 0; i < keys.length; i++) yield [query, keys[i], values[i] * of.factor];
+    }
+    if (strongest) return;
+    for (let at = 0; at < of.values.length; at++) {
+      if (!of.mask || of.mask[at]) yield [Math.floor(at / width), at % width, of.values[at] * of.factor];
+    }
+  }
+
   /** @param {Asked} asked */
   writeNumbers(asked) {
-    const { of } = this.spec, width = of.columns.labels.length;
+    const { of, strongest } = this.spec;
+    /** @type {Map<number, number>} */
+    const numbers = new Map();
+    for (const [query, key, value] of this.cells()) {
+      if (asked?.side === "query" && asked.index === query) numbers.set(key, value);
+      if (asked?.side === "key" && asked.index === key) numbers.set(query, value);
+    }
     /**
      * @param {TokenList} list
      * @param {"query" | "key"} side whose numbers stand beside its tokens
-     * @param {(index: number, asked: number) => number} at the cell
      */
-    const write = (list, side, at) => list.rows.forEach((row, i) => {
-      const cell = asked?.side === side ? at(i, asked.index) : null;
-      const masked = cell !== null && of.mask !== null && !of.mask[cell];
-      const text = cell === null ? "" : masked ? "masked" : this.number(of.values[cell] * of.factor);
+    const write = (list, side) => list.rows.forEach((row, i) => {
+      const value = numbers.get(list.indices[i]), isAsked = asked?.side === side;
+      const masked = isAsked && value === undefined && !strongest; // of a long text not all numbers were sent
+      const text = !isAsked || (value === undefined && strongest) ? "" : masked ? "masked" : this.number(value ?? 0);
       setText(/** @type {HTMLElement} */ (row.querySelector(".number")), text);
       row.classList.toggle("apart", masked);
     });
-    write(this.keys, "query", (key, query) => query * width + key);
-    write(this.queries, "key", (query, key) => query * width + key);
+    write(this.keys, "query");
+    write(this.queries, "key");
     const axis = asked?.side === "query" ? of.rows : of.columns;
     const pinned = this.host.pinned && !this.host.hovered ? ", pinned: Escape shows all" : "";
-    setText(this.caption, asked ? `${axis.axis} ${axis.labels[asked.index]}${pinned}` : "all tokens");
+    const row = asked?.side === "query" && strongest?.find(({ query }) => query === asked.index);
+    const rest = row && row.rest.count ? `: ${row.keys.length} strongest. ${restInWords(row.rest, of)}` : "";
+    const all = strongest ? `${strongest.length} of ${of.rows.labels.length} tokens` : "all tokens";
+    setText(this.caption, asked ? `${axis.axis} ${axis.labels[asked.index]}${pinned}${rest}` : all);
+    this.caption.title = rest ? this.caption.textContent ?? "" : "";
     this.caption.className = `caption small ${asked?.side ?? ""}`;
   }
 
@@ -212,7 +236,7 @@ export class LinesPanel {
    * @param {import("./panels.js").Selection} meant
    */
   follow({ query, key }) {
-    const wanted = query != null ? this.queries.rows[query] : key != null ? this.keys.rows[key] : undefined;
+    const wanted = query != null ? this.queries.rowOf(query) : this.keys.rowOf(key);
     if (wanted && wanted !== this.followed) scrollToShow(wanted);
     this.followed = wanted;
   }

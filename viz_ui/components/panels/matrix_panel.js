@@ -4,9 +4,10 @@ import { cellNumber, paintCells, valueAt, writeNumbers } from "../shared/cells.j
 import { element, iconButton, nameIt, place, setText } from "../shared/elements.js";
 import { clamp, labelStep, paintRamp, sizeCanvas } from "../shared/look.js";
 import { formatEnd } from "../shared/numbers.js";
+import { whole } from "./view_part.js";
 
 export const LARGEST_CELL = 44; // pixels; beyond that a small matrix looks like a wall
-const CELL_FOR_NUMBER = 36; // cells this large have their number written in them
+export const CELL_FOR_NUMBER = 36; // cells this large have their number written in them
 export const AXIS_NAME = 18; // pixels for the name of an axis
 const OPEN = "M6 3H3v10h10v-3M9 3h4v4M13 3 7.5 8.5"; // a window with an arrow that leaves it
 
@@ -20,6 +21,8 @@ export class MatrixPanel {
   left = 0; // of the cells, in the stage
   top = 0;
   columnLabel = 0; // pixels that labels of columns take
+  /** @type {import("./view_part.js").Part} */
+  seen = { row: 0, column: 0, size: 0 }; // of its rows and columns; all of them, except in a matrix of a long text
   canvas = element("canvas", "cells");
   picture = element("canvas"); // one pixel a cell; drawn enlarged onto the visible canvas
   rowAxis = element("div", "axis rows");
@@ -74,7 +77,7 @@ export class MatrixPanel {
     stage.onpointerleave = () => this.host.leave(this.name);
     stage.onclick = (event) => {
       const cell = this.cellAt(event);
-      if (cell) this.host.pick(this.name, cell.row, cell.column);
+      if (cell) this.pick(cell);
     };
     stage.onkeydown = (event) => this.onKey(event);
     stage.onfocus = () => {
@@ -109,12 +112,35 @@ export class MatrixPanel {
     this.rowAxis.className = `axis rows ${spec.rows.index || "stream"}`;
     this.columnAxis.className = `axis columns ${spec.columns.index || "stream"}`;
     const size = `${spec.rows.labels.length} rows by ${spec.columns.labels.length} columns`;
-    this.stage.setAttribute("aria-label", `${spec.title}, ${size}. Arrow keys move, Enter selects.`);
+    this.stage.setAttribute("aria-label", `${spec.title}, ${size}. ${this.keysInWords}`);
     this.updateLegend();
   }
 
+  get keysInWords() {
+    return "Arrow keys move, Enter selects.";
+  }
+
+  /** @returns {import("./view_part.js").Shape} */
+  get shape() {
+    return [this.spec.rows.labels.length, this.spec.columns.labels.length];
+  }
+
+  /**
+   * What tells whether anything is masked.
+   * @returns {import("../shared/cells.js").Matrix}
+   */
+  get main() {
+    return this.spec;
+  }
+
+  /** How many rows and columns are seen. */
+  get extent() {
+    const [rows, columns] = this.shape;
+    return { rows: Math.min(rows, this.seen.size), columns: Math.min(columns, this.seen.size) };
+  }
+
   updateLegend() {
-    const { lut, law, mask, nonzero } = this.spec, isBent = law !== undefined && law !== "linear";
+    const { lut, law, nonzero } = this.spec, { mask } = this.main, isBent = law !== undefined && law !== "linear";
     paintRamp(this.ramp, lut);
     const ends = [0, 0.5, 1].map((place) => formatEnd(valueAt(place, this.spec)));
     if (law === "logarithmic" && this.spec.low === 0) ends[0] = `≤ ${ends[0]}`;
@@ -131,28 +157,40 @@ export class MatrixPanel {
    * @param {number} [columnLabel]
    */
   layout(sizes, columnLabel = sizes.columnLabel(this.spec.columns.labels)) {
-    const { rows, columns } = this.spec, { stage, canvas } = this;
-    const tokens = rows.index || columns.index, longer = Math.max(rows.labels.length, columns.labels.length);
-    this.cellWidth = columns.index ? sizes.tokenCell : sizes.featureCell(tokens ? columns.labels.length : longer);
-    this.cellHeight = rows.index ? sizes.tokenCell : sizes.featureCell(tokens ? rows.labels.length : longer);
+    const { rows, columns } = this.spec;
+    this.sizeCells(sizes);
     this.left = AXIS_NAME + sizes.rowLabel(rows.labels);
     this.columnLabel = columnLabel;
     this.top = AXIS_NAME + columnLabel;
-    const width = this.cellWidth * columns.labels.length, height = this.cellHeight * rows.labels.length;
+    this.placeParts(this.top - AXIS_NAME - sizes.columnLabel(columns.labels));
+  }
+
+  /** @param {import("./panels.js").Sizes} sizes */
+  sizeCells(sizes) {
+    const { rows, columns } = this.spec, longer = Math.max(...this.shape), tokens = rows.index || columns.index;
+    this.seen = whole(this.shape);
+    this.cellWidth = columns.index ? sizes.tokenCell : sizes.featureCell(tokens ? columns.labels.length : longer);
+    this.cellHeight = rows.index ? sizes.tokenCell : sizes.featureCell(tokens ? rows.labels.length : longer);
+  }
+
+  /** @param {number} above pixels over the name of the columns */
+  placeParts(above) {
+    const { stage, canvas, extent } = this;
+    const width = this.cellWidth * extent.columns, height = this.cellHeight * extent.rows;
     stage.style.width = `${this.left + width + 4}px`;
     stage.style.height = `${this.top + height + 4}px`;
     sizeCanvas(canvas, width, height);
     place(canvas, this.left, this.top, width, height);
     place(this.rowAxis, 0, this.top, height, AXIS_NAME); // rotated about its corner by the style sheet
     this.rowAxis.style.top = `${this.top + height}px`;
-    const above = this.top - AXIS_NAME - sizes.columnLabel(columns.labels);
     place(this.columnAxis, this.left, above, width, AXIS_NAME);
     this.legend.style.marginLeft = `${this.left}px`;
     this.legend.style.maxWidth = `${Math.max(width, 150)}px`; // below its cells: it takes no room of the next panel
-    Object.assign(canvas.dataset, {
-      rows: rows.labels.length, columns: columns.labels.length,
-      cellWidth: this.cellWidth, cellHeight: this.cellHeight,
-    });
+    Object.assign(canvas.dataset, { ...extent, cellWidth: this.cellWidth, cellHeight: this.cellHeight });
+    this.placeLabels();
+  }
+
+  placeLabels() {
     this.rowLabels.replaceChildren(...this.thinned("row"));
     this.columnLabels.replaceChildren(...this.thinned("column"));
   }
@@ -165,8 +203,8 @@ export class MatrixPanel {
     const { labels } = axis === "row" ? this.spec.rows : this.spec.columns;
     const cell = axis === "row" ? this.cellHeight : this.cellWidth;
     const step = labelStep(cell, labels.length);
-    const nodes = [];
-    for (let i = 0; i < labels.length; i += step) {
+    const nodes = [], first = this.seen[axis], end = first + this.extent[`${axis}s`];
+    for (let i = Math.ceil((first - 0.5) / step) * step; i + 0.5 <= end; i += step) {
       const node = element("div", "label token", labels[i]);
       node.dataset.index = String(i);
       this.placeLabel(node, axis, i);
@@ -184,10 +222,10 @@ export class MatrixPanel {
   placeLabel(node, axis, i) {
     const height = 15;
     if (axis === "row") {
-      const middle = this.top + (i + 0.5) * this.cellHeight;
+      const middle = this.top + (i + 0.5 - this.seen.row) * this.cellHeight;
       place(node, AXIS_NAME, middle - height / 2, this.left - AXIS_NAME - 6, height);
     } else { // written upwards: turned about its lower left corner, which is the left end of the text
-      const middle = this.left + (i + 0.5) * this.cellWidth;
+      const middle = this.left + (i + 0.5 - this.seen.column) * this.cellWidth;
       place(node, middle + height / 2, this.top - 6 - height, this.top - AXIS_NAME - 6, height);
     }
   }
@@ -198,8 +236,9 @@ export class MatrixPanel {
    */
   tick(axis, i) {
     const node = element("div", "tick");
-    if (axis === "row") place(node, this.left - 5, this.top + (i + 0.5) * this.cellHeight - 0.5, 4, 1);
-    else place(node, this.left + (i + 0.5) * this.cellWidth - 0.5, this.top - 5, 1, 4);
+    const middle = i + 0.5 - this.seen[axis];
+    if (axis === "row") place(node, this.left - 5, this.top + middle * this.cellHeight - 0.5, 4, 1);
+    else place(node, this.left + middle * this.cellWidth - 0.5, this.top - 5, 1, 4);
     return node;
   }
 
@@ -258,19 +297,40 @@ export class MatrixPanel {
    */
   mark(state, axis, index) {
     const frame = this.frames[`${state} ${axis}`], label = this.frames[`${state} ${axis} label`];
-    frame.hidden = label.hidden = index === null;
-    if (index === null) return;
+    const end = this.seen[axis] + this.extent[`${axis}s`], span = this.span(state);
+    const isSeen = index !== null && index + span > this.seen[axis] && index < end;
+    frame.hidden = label.hidden = !isSeen;
+    if (!isSeen) return;
     const { rows, columns } = this.spec, role = (axis === "row" ? rows : columns).index || "stream";
-    const width = this.cellWidth * columns.labels.length, height = this.cellHeight * rows.labels.length;
+    const width = this.cellWidth * this.extent.columns, height = this.cellHeight * this.extent.rows;
     frame.dataset.index = label.dataset.index = String(index);
-    frame.classList.toggle("thin", (axis === "row" ? this.cellHeight : this.cellWidth) < 10);
+    const cell = axis === "row" ? this.cellHeight : this.cellWidth, first = Math.max(index, this.seen[axis]);
+    const from = (first - this.seen[axis]) * cell, size = (Math.min(index + span, end) - first) * cell;
+    frame.classList.toggle("thin", size < 10);
     frame.style.setProperty("--hue", `var(--${role})`);
-    const [x, y] = [this.left + index * this.cellWidth, this.top + index * this.cellHeight];
-    if (axis === "row") place(frame, this.left, y, width, this.cellHeight);
-    else place(frame, x, this.top, this.cellWidth, height);
-    setText(label, (axis === "row" ? rows : columns).labels[index]);
+    if (axis === "row") place(frame, this.left, this.top + from, width, size);
+    else place(frame, this.left + from, this.top, size, height);
+    setText(label, this.labelOf(axis, index, state));
     label.className = `label token ${state} ${axis} ${role}`;
     this.placeLabel(label, axis, index);
+  }
+
+  /**
+   * What the label beside a frame says.
+   * @param {"row" | "column"} axis
+   * @param {number} index
+   * @param {"selected" | "hovered"} _state
+   */
+  labelOf(axis, index, _state) {
+    return (axis === "row" ? this.spec.rows : this.spec.columns).labels[index];
+  }
+
+  /**
+   * How many rows and columns a frame is about.
+   * @param {"selected" | "hovered"} _state
+   */
+  span(_state) {
+    return 1;
   }
 
   /**
@@ -281,13 +341,18 @@ export class MatrixPanel {
   cellAt(event) {
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
-    const column = Math.floor(x / this.cellWidth), row = Math.floor(y / this.cellHeight);
+    const { rows, columns } = this.extent, right = x / this.cellWidth, down = y / this.cellHeight;
     const cell = {
-      row: row >= 0 && row < this.spec.rows.labels.length ? row : null,
-      column: column >= 0 && column < this.spec.columns.labels.length ? column : null,
+      row: down >= 0 && down < rows ? Math.floor(down + this.seen.row) : null,
+      column: right >= 0 && right < columns ? Math.floor(right + this.seen.column) : null,
     };
     const beside = (cell.row == null && y >= 0) || (cell.column == null && x >= 0);
     return beside || (cell.row == null && cell.column == null) ? null : cell;
+  }
+
+  /** @param {Cell} cell */
+  pick({ row, column }) {
+    this.host.pick(this.name, row, column);
   }
 
   /** @param {PointerEvent} event */
@@ -350,19 +415,25 @@ export class MatrixPanel {
   onKey(event) {
     const { row, column } = this.cursor();
     const lastRow = this.spec.rows.labels.length - 1, lastColumn = this.spec.columns.labels.length - 1;
+    const step = this.step();
     /** @type {Record<string, [row: number, column: number]>} */
     const places = {
-      ArrowUp: [row - 1, column], ArrowDown: [row + 1, column],
-      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
+      ArrowUp: [row - step, column], ArrowDown: [row + step, column],
+      ArrowLeft: [row, column - step], ArrowRight: [row, column + step],
       Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? lastRow : row, lastColumn],
-      PageUp: [row - 10, column], PageDown: [row + 10, column],
+      PageUp: [row - 10 * step, column], PageDown: [row + 10 * step, column],
     };
     const moved = places[event.key];
     if (moved) this.moveTo({ row: clamp(moved[0], 0, lastRow), column: clamp(moved[1], 0, lastColumn) });
-    else if (event.key === "Enter" || event.key === " ") this.host.pick(this.name, row, column);
+    else if (event.key === "Enter" || event.key === " ") this.pick({ row, column });
     else return;
     event.preventDefault();
     event.stopPropagation();
+  }
+
+  /** How many rows or columns an arrow key goes. */
+  step() {
+    return 1;
   }
 
   /** @param {{ row: number, column: number }} cell */
@@ -370,7 +441,8 @@ export class MatrixPanel {
     const lines = this.describe(cell), box = this.canvas.getBoundingClientRect();
     this.host.hover(this.focus(cell));
     this.host.announce(`${this.spec.title}: ${lines.map(([text]) => text).join(", ")}`);
-    const x = box.left + (cell.column + 1) * this.cellWidth, y = box.top + (cell.row + 1) * this.cellHeight;
+    const x = box.left + (cell.column + 1 - this.seen.column) * this.cellWidth;
+    const y = box.top + (cell.row + 1 - this.seen.row) * this.cellHeight;
     this.host.tooltip.show(lines, x - 10, y - 10);
   }
 }

@@ -6,9 +6,10 @@ import { applyTheme, clamp, pixelRatio, sameList } from "../shared/look.js";
 import { living } from "../shared/mounting.js";
 import { BarsPanel } from "./bars_panel.js";
 import { LinesPanel } from "./lines_panel.js";
+import { LongMatrixPanel } from "./long_matrix_panel.js";
 import { AXIS_NAME, LARGEST_CELL, MatrixPanel } from "./matrix_panel.js";
 
-const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
+const KINDS = { matrix: MatrixPanel, long: LongMatrixPanel, lines: LinesPanel, bars: BarsPanel };
 
 /**
  * What is selected: a token as query, one as key, and rows or columns of other axes by the axis' name.
@@ -29,7 +30,16 @@ const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
  *   scale: "sequential" | "diverging", ramp: boolean }} MatrixItem
  */
 
-/** @typedef {{ kind: "lines" | "bars", name: string, title: string, of: MatrixItem }} List a matrix, token by token */
+/**
+ * The strongest keys of a query, by position, and what is left out of its row.
+ * @typedef {{ query: number, keys: number[], values: Float32Array,
+ *   rest: { count: number, total: number, largest: number } }} StrongestRow
+ */
+
+/**
+ * A matrix, token by token; strongest: of a long text, what is shown of it.
+ * @typedef {{ kind: "lines" | "bars", name: string, title: string, of: MatrixItem, strongest?: StrongestRow[] }} List
+ */
 
 /**
  * Sizes that all panels share, in CSS pixels.
@@ -39,6 +49,7 @@ const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
  * @property {number} listHeight
  * @property {number} tokenCell
  * @property {(count: number) => number} featureCell
+ * @property {number} room for all cells of a matrix
  */
 
 /**
@@ -50,6 +61,18 @@ const KINDS = { matrix: MatrixPanel, lines: LinesPanel, bars: BarsPanel };
  * @property {(sizes: Sizes, columnLabel?: number) => void} layout
  * @property {(selected: Selection, hovered: Focus | null) => void} highlight
  */
+
+/** @type {Map<string, Panels>} */
+const named = new Map();
+/** @type {Map<string, Uint8Array>} */
+const parts = new Map(); // the last of each: it may come before the panels are there
+
+/** @param {Uint8Array} data the part that is looked at of a long matrix */
+export function tellPart(data) {
+  const { name } = unpack(data).head;
+  parts.set(name, data);
+  named.get(name)?.takePart();
+}
 
 export class Panels {
   /** @type {import("../shared/mounting.js").Send} */
@@ -64,6 +87,8 @@ export class Panels {
   pinned = null; // the lines panel shows only the lines of that selected token
   /** @type {Map<string, Panel>} */
   panels = new Map();
+  name = "";
+  stamp = ""; // of the last message
   /** @type {string[] | undefined} */
   plan; // what the elements were made for
   /** @type {{ shape: unknown[], labels: (string | string[])[] } | null} */
@@ -110,42 +135,40 @@ export class Panels {
   }
 
   /** @param {import("../shared/blob.js").Unpacked} blob */
-  read({ head, floats, halves, bytes }) {
-    const { items } = head;
-    /** @type {{ half: boolean, count: number, unit: number, mask: number | null }[]} */
-    const entries = head.values;
-    /** @type {Float32Array[]} */
-    const values = [];
-    entries.forEach((entry, i) => { if (!entry.half) values[i] = floats(entry.count); });
-    entries.forEach((entry, i) => { if (entry.half) values[i] = halves(entry.count); });
-    /** @type {Uint8Array[]} */
-    const masks = head.masks.map((/** @type {{ cells: number }} */ { cells }) =>
-      spreadBits(bytes(Math.ceil(cells / 8)), cells));
+  read(blob) {
+    const { head } = blob, { items } = head, arrays = readArrays(blob);
     /** @type {Record<string, Uint32Array>} */
-    const luts = { sequential: pixelTable(bytes(768)), diverging: pixelTable(bytes(768)) };
-    const whole = entries.map(({ mask }, i) => (mask == null ? values[i] : spread(values[i], masks[mask])));
+    const luts = { sequential: pixelTable(blob.bytes(768)), diverging: pixelTable(blob.bytes(768)) };
     for (const item of items) {
+      if (item.strongest) item.strongest = rowsOf(item.strongest, arrays.values);
       if (item.kind !== "matrix") continue;
-      const { half, unit } = head.values[item.values];
       item.rows.labels = head.labels[item.rows.labels];
       item.columns.labels = head.labels[item.columns.labels];
-      item.mask = item.mask == null ? null : masks[item.mask];
-      item.nonzero = item.nonzero == null ? null : masks[item.nonzero];
-      item.digits = half ? 3 : 4;
-      item.factor *= half ? unit : 1;
-      item.floor = half ? Math.abs(item.factor) * 2 ** -14 : 0; // a smaller float16 has lost its digits
-      item.values = whole[item.values];
       item.lut = luts[item.scale];
+      if (item.overview) Object.assign(item, { kind: "long", overview: layerOf(item, item.overview, arrays) });
+      else Object.assign(item, arrays.cellsOf(item, item));
+      item.nonzero = item.nonzero == null ? null : arrays.masks[item.nonzero];
     }
     for (const item of items) {
       if (item.of) item.of = items.find((/** @type {{ name: string }} */ { name }) => name === item.of);
     }
     this.sizes = head;
+    this.stamp = head.stamp;
+    if (head.name) named.set(this.name = head.name, this);
     if (head.selected) this.selected = { ...this.selected, query: head.selected[0], key: head.selected[1] };
     if (head.marked) this.selected = { ...this.selected, other: head.marked };
     this.build(items);
     for (const item of items) this.panels.get(item.name)?.update(item);
+    this.takePart();
     this.forgetWhatIsGone();
+  }
+
+  /** The part that is looked at of a long matrix, where it is of this message and not of the one before or after. */
+  takePart() {
+    const data = parts.get(this.name), blob = data && unpack(data);
+    if (!blob || blob.head.stamp !== this.stamp) return;
+    const panel = this.panels.get(blob.head.panel), { part, view } = blob.head;
+    if (panel instanceof LongMatrixPanel) panel.take(part && layerOf(panel.spec, part, readArrays(blob)), view);
   }
 
   /**
@@ -263,7 +286,7 @@ export class Panels {
     const share = width / Math.max(1, Math.round(width / this.sizes.matrix_width));
     const inStep = fit(Math.min(room, share - gap - operator - frame), tokens);
     return {
-      rowLabel, columnLabel, listHeight: this.sizes.list_height,
+      rowLabel, columnLabel, room, listHeight: this.sizes.list_height,
       // smaller cells where that lets operator and panel share a line, as long as they can be pointed at
       tokenCell: inStep >= 10 ? inStep : fit(room, tokens),
       featureCell: (count) => fit(Math.min(room, this.sizes.feature_width), count),
@@ -348,7 +371,73 @@ export class Panels {
 
   end() {
     this.observer.disconnect();
+    if (named.get(this.name) !== this) return; // one that came after it has the name
+    named.delete(this.name);
+    parts.delete(this.name);
   }
+}
+
+/**
+ * The arrays of a message: values where permitted and 0 elsewhere, and masks.
+ * @param {import("../shared/blob.js").Unpacked} blob
+ */
+function readArrays({ head, floats, halves, bytes }) {
+  /** @type {{ half: boolean, count: number, unit: number, mask: number | null }[]} */
+  const entries = head.values;
+  /** @type {Float32Array[]} */
+  const sent = [];
+  entries.forEach((entry, i) => { if (!entry.half) sent[i] = floats(entry.count); });
+  entries.forEach((entry, i) => { if (entry.half) sent[i] = halves(entry.count); });
+  /** @type {Uint8Array[]} */
+  const masks = head.masks.map((/** @type {{ cells: number }} */ { cells }) =>
+    spreadBits(bytes(Math.ceil(cells / 8)), cells));
+  const values = entries.map(({ mask }, i) => (mask == null ? sent[i] : spread(sent[i], masks[mask])));
+  /**
+   * @param {{ values: number, mask: number | null }} where
+   * @param {{ factor: number }} item
+   */
+  const cellsOf = (where, item) => {
+    const { half, unit } = entries[where.values], factor = item.factor * (half ? unit : 1);
+    return {
+      values: values[where.values], mask: where.mask == null ? null : masks[where.mask], factor, digits: half ? 3 : 4,
+      floor: half ? Math.abs(factor) * 2 ** -14 : 0, // a smaller float16 has lost its digits
+    };
+  };
+  return { values, masks, cellsOf };
+}
+
+/**
+ * A part of a long matrix as a matrix of its own, whose rows and columns are blocks.
+ * @param {any} item
+ * @param {any} sent
+ * @param {ReturnType<typeof readArrays>} arrays
+ * @returns {import("./long_matrix_panel.js").Layer}
+ */
+function layerOf(item, sent, arrays) {
+  const { row, column, block, shape } = sent;
+  /**
+   * @param {import("../shared/cells.js").Axis} axis
+   * @param {number} first
+   * @param {number} count
+   */
+  const blocks = (axis, first, count) => ({ ...axis, labels: Array.from({ length: count }, (_, i) => {
+    const from = first + i * block, to = Math.min(from + block, axis.labels.length) - 1;
+    return from === to ? axis.labels[from] : `${axis.labels[from]} … ${axis.labels[to]}`;
+  }) });
+  return {
+    ...item, ...arrays.cellsOf(sent, item), row, column, block,
+    rows: blocks(item.rows, row, shape[0]), columns: blocks(item.columns, column, shape[1]),
+  };
+}
+
+/**
+ * @param {{ values: number, rows: import("./panels.js").StrongestRow[] }} sent
+ * @param {Float32Array[]} values
+ * @returns {import("./panels.js").StrongestRow[]}
+ */
+function rowsOf(sent, values) {
+  let at = 0;
+  return sent.rows.map((row) => ({ ...row, values: values[sent.values].subarray(at, at += row.keys.length) }));
 }
 
 /**

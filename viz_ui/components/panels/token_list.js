@@ -19,7 +19,11 @@ export class TokenList {
   /** @type {HTMLElement[]} */
   rows = [];
   /** @type {number[]} */
-  order = [];
+  indices = []; // of the tokens of the rows
+  /** @type {Map<number, number>} */
+  places = new Map(); // of the rows, by the indices of their tokens
+  /** @type {number[]} */
+  order = []; // of the rows
   /** @type {string[] | undefined} */
   labels;
 
@@ -55,16 +59,19 @@ export class TokenList {
    * @param {string[]} labels
    * @param {string} axis
    * @param {string} name
+   * @param {number[]} [indices] of the tokens that are listed; all where it is left out
    */
-  setLabels(labels, axis, name) {
+  setLabels(labels, axis, name, indices = labels.map((_, i) => i)) {
     this.node.setAttribute("aria-label", name);
-    if (sameList(labels, this.labels)) return;
+    if (sameList(labels, this.labels) && sameList(indices, this.indices)) return;
     this.labels = labels;
-    this.order = labels.map((_, i) => i);
-    this.rows = labels.map((label, i) => {
-      const row = element("div", "row");
-      row.dataset.index = String(i);
-      row.id = `${this.panel.name}-${this.meaning}-${i}`;
+    this.indices = indices;
+    this.places = new Map(indices.map((index, i) => [index, i]));
+    this.order = indices.map((_, i) => i);
+    this.rows = indices.map((index, i) => {
+      const row = element("div", "row"), label = labels[index];
+      row.dataset.index = String(index);
+      row.id = `${this.panel.name}-${this.meaning}-${index}`;
       row.setAttribute("role", "option");
       const text = element("span", "token", label);
       text.title = `${axis} ${label}`;
@@ -73,6 +80,14 @@ export class TokenList {
       return row;
     });
     this.node.replaceChildren(...this.rows);
+  }
+
+  /**
+   * The row of a token; undefined where it is not listed.
+   * @param {number | null | undefined} index
+   */
+  rowOf(index) {
+    return index == null ? undefined : this.rows[this.places.get(index) ?? -1];
   }
 
   /** @param {number[]} order */
@@ -88,19 +103,20 @@ export class TokenList {
    */
   mark(selected, hovered) {
     this.rows.forEach((row, i) => {
-      row.classList.toggle("selected", i === selected);
-      row.classList.toggle("hovered", i === hovered);
-      row.setAttribute("aria-selected", String(i === selected));
+      const index = this.indices[i];
+      row.classList.toggle("selected", index === selected);
+      row.classList.toggle("hovered", index === hovered);
+      row.setAttribute("aria-selected", String(index === selected));
     });
-    const active = hovered ?? selected;
-    if (active == null) this.node.removeAttribute("aria-activedescendant");
-    else this.node.setAttribute("aria-activedescendant", this.rows[active]?.id);
+    const active = this.rowOf(hovered ?? selected);
+    if (!active) this.node.removeAttribute("aria-activedescendant");
+    else this.node.setAttribute("aria-activedescendant", active.id);
   }
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
-    const { hovered, selected } = this.panel.host;
-    const place = this.order.indexOf(hovered?.[this.meaning] ?? selected[this.meaning] ?? this.order[0]);
+    const { hovered, selected } = this.panel.host, meant = hovered?.[this.meaning] ?? selected[this.meaning];
+    const place = this.order.indexOf(this.places.get(meant ?? -1) ?? this.order[0]);
     const last = this.order.length - 1;
     /** @type {Record<string, number>} */
     const places = {
@@ -108,11 +124,12 @@ export class TokenList {
     };
     const moved = places[event.key];
     if (moved != null) {
-      const index = this.order[clamp(moved, 0, last)];
-      this.panel.point(this.meaning, index);
-      scrollToShow(this.rows[index]);
-    } else if (event.key === "Enter" || event.key === " ") this.panel.choose(this.meaning, this.order[place]);
-    else return;
+      const row = this.order[clamp(moved, 0, last)];
+      this.panel.point(this.meaning, this.indices[row]);
+      scrollToShow(this.rows[row]);
+    } else if (event.key === "Enter" || event.key === " ") {
+      this.panel.choose(this.meaning, this.indices[this.order[place]]);
+    } else return;
     event.preventDefault();
     event.stopPropagation();
   }

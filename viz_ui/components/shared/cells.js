@@ -38,22 +38,27 @@ import { formatInCell, formatNumber } from "./numbers.js";
  * @param {HTMLElement} root
  */
 export function paintCells(canvas, picture, matrix, root) {
-  const { rows, columns, mask, nonzero } = matrix;
-  const image = new ImageData(columns.labels.length, rows.labels.length); // one pixel a cell, enlarged below
-  const pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i++) {
-    if (!isShown(matrix, i)) continue; // stays transparent: the pattern below shows
-    pixels[i] = colourOf(matrix, i);
-  }
-  picture.width = image.width;
-  picture.height = image.height;
-  penOf(picture).putImageData(image, 0, 0);
-  const pen = penOf(canvas);
+  const { mask, nonzero } = matrix, pen = penOf(canvas);
+  paintPicture(picture, matrix);
   pen.clearRect(0, 0, canvas.width, canvas.height);
   if (mask) fillHatched(pen, root, canvas.width, canvas.height);
   if (nonzero) dotZeros(pen, canvas, matrix, root);
   pen.imageSmoothingEnabled = false;
   pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
+}
+
+/**
+ * One pixel a cell, to be drawn enlarged. What is masked, or a marked zero, stays clear: the pattern below shows.
+ * @param {HTMLCanvasElement} picture
+ * @param {Matrix} matrix
+ */
+export function paintPicture(picture, matrix) {
+  const image = new ImageData(matrix.columns.labels.length, matrix.rows.labels.length);
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < pixels.length; i++) if (isShown(matrix, i)) pixels[i] = colourOf(matrix, i);
+  picture.width = image.width;
+  picture.height = image.height;
+  penOf(picture).putImageData(image, 0, 0);
 }
 
 /**
