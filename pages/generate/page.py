@@ -67,7 +67,7 @@ def draw() -> None:
         st.info(run.problem, icon=":material/edit:")
     if differing := [step for step in run.steps if step.differs]:
         warning.warning(
-            f"**With the cache this model writes something else than without it.** At step {differing[0].number} the "
+            f"**The cache changes what this model writes.** At step {differing[0].number} the "
             f"logits differ by {number(differing[0].largest_difference, 2)}, and rounding cannot explain that. Trust "
             "the logits without the cache: in this model, the numbers of a token depend on the tokens after it, so "
             "they cannot be kept.",

@@ -56,11 +56,12 @@ def draw(view: View) -> None:
         else f"the next {len(found.others)} of {found.of} heads"
     )
     st.caption(
-        "A cost says how many bits of surprise are added at the token that the whole model finds likeliest. A negative "
-        "cost means that this token becomes likelier. A head that is switched off writes nothing. Beside "
-        f"{own}, {tried} of its layer and of later layers were switched off, alone and together with it. Drawn is the "
-        "one whose cost grows most when the first one is off. Heads that take over: McGrath et al. 2023, “The Hydra "
-        "Effect”. Many heads can go without a loss: Michel et al. 2019, “Are Sixteen Heads Really Better than One?”."
+        "The token of these costs is the one that the whole model finds likeliest. A cost is the surprise, in bits, "
+        "that is added at this token. A negative cost means that the token becomes likelier. A head that is switched "
+        f"off writes nothing. To find a second head, {tried} of the same layer and of later layers were switched off, "
+        f"each alone and each together with {own}. The chart shows the head whose cost grows most when {own} is off. "
+        "Heads that take over: McGrath et al. 2023, “The Hydra Effect”. Many heads can be removed with little harm: "
+        "Michel et al. 2019, “Are Sixteen Heads Really Better than One?”."
     )
 
 
@@ -102,5 +103,5 @@ def answer(view: View, found: TakingOver) -> str:
         f"The sum of the two alone is {number(found.first + best.alone, 3)}."
     )
     if found.takes_over:
-        return f"**No.** A second head takes over for {own}, so switching it off alone shows too little. {costs}"
+        return f"**No.** A second head takes over for {own}. So to switch off {own} alone shows too little. {costs}"
     return f"**For this head, no other one takes over on this prompt.** The one that comes nearest is {other}. {costs}"

@@ -36,9 +36,9 @@ def draw(view: View) -> None:
     st.caption(
         f"A dot is a cell of the row of query {view.query}, in one of the heads of all layers. {cells} were "
         f"tried{rest}. In each pass one cell is forbidden, as by a mask, so that the other weights of its row grow. "
-        "The effect is the KL divergence of the prediction with all cells from the one without this cell; the scale is "
-        "logarithmic. Effects that may be "
-        "rounding are drawn at its bound. Jain & Wallace 2019, “Attention is not Explanation”; what would count as an "
+        "The effect is the KL divergence of the prediction: KL(all cells‖without this cell). Its scale is logarithmic. "
+        "Effects that may be only rounding are all drawn at the largest size that rounding can have. "
+        "Jain & Wallace 2019, “Attention is not Explanation”; what would count as an "
         "explanation is disputed: Wiegreffe & Pinter 2019, “Attention is not not Explanation”."
     )
 
@@ -53,8 +53,8 @@ def answer(found: Weighing, keys: list[str]) -> str:
     heaviest = found.cells[0].weight
     if pair is None:
         verdict = (
-            "**For this query, yes:** no cell with a high weight matters half as little as a cell with half its weight "
-            f"(the highest weight is {number(heaviest, 3)}). Try another query or prompt."
+            "**For this query, yes:** no cell with at most half the weight of a heavy cell changes the prediction at "
+            f"least twice as much. The highest weight is {number(heaviest, 3)}. Try another query or prompt."
         )
     else:
         heavy, light = pair

@@ -44,8 +44,9 @@ SENTENCES = {
     SITES: "**Where do positions enter the model?** They are **added** to the embedding, or they act **inside** "
     "attention.",
     PAST: r"**What happens beyond the trained length?** The angles $m\theta_p$ exist for every position m, but the "
-    r"model was trained only on small m. For a text s times as long as in training there are two remedies: use the "
-    r"position $m/s$ in place of m, or use the base $b \cdot s^{D/(D-2)}$ in place of the base b of the angles.",
+    r"model was trained only on small m. Each angle is a power of a base b: $\theta_p = b^{-2p/D}$. Two remedies "
+    r"for a text that is s times as long as in training: divide each position by s, or replace b by the larger base "
+    r"$b \cdot s^{D/(D-2)}$.",
 }
 
 TERMS = {

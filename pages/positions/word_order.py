@@ -87,8 +87,8 @@ def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
         words = f"{'no positions' if name == 'none' else NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
     return (
-        f"{scheme_badge(shown.model, scheme)} In the new order, the weight from one token to another "
-        f"changes. The largest change with each kind of positions: {' · '.join(found)}"
+        f"{scheme_badge(shown.model, scheme)} How much does the new order change the weight from one token to "
+        f"another? The largest change with each kind of positions: {' · '.join(found)}"
     )
 
 

@@ -63,7 +63,8 @@ def draw() -> None:
     if view.model.rounded_to:
         st.caption(
             f"The weights of {plain(view.model.name)} come from a {view.model.rounded_to} file, so they had "
-            "already been rounded. On this page, “before” means these rounded weights. The errors here come on top."
+            "already been rounded. On this page, “before” means these rounded weights. The errors shown here "
+            "are added to that."
         )
     try:
         quantized = quantized_model(view, current_choice(view, scheme, which, threshold))

@@ -209,6 +209,6 @@ def _compare(view: View, of: tuple) -> None:
     st.markdown(
         f"One pass took **{number(found.pass_seconds * 1e3, 3)} ms**, and {counted(found.steps, 'step')} took "
         f"**{number(found.step_seconds * 1e3, 3)} ms**. The losses of the pass and of the steps differ by at most "
-        f"**{number(found.largest_difference, 2)}**. Under the causal mask, one pass makes all predictions at once "
-        "that decoding makes one by one."
+        f"**{number(found.largest_difference, 2)}**. Under the causal mask, one pass makes at once all the "
+        "predictions that decoding makes one by one."
     )

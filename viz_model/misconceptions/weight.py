@@ -82,7 +82,7 @@ def weigh(model: Model, trace: Trace, query: int, position: int, tell: Tell = un
         for key in trace.mask(layer)[query].nonzero()[:, 0].tolist()
     ]
     if not found:
-        raise VizError("This query can read one key alone, so it cannot do without it. Choose a later query.")
+        raise VizError("This query can read only one key, so that key cannot be forbidden. Choose a later query.")
     found.sort(key=lambda cell: -cell[0])
     chosen = found[:HEAVIEST]
     rest = found[HEAVIEST:]

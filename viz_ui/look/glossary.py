@@ -130,8 +130,8 @@ GLOSSARY = {
         r"[QKV]-composition|composition",
     ),
     "activation patching": Term(
-        "Running the model again with a value of another run put in, to see how much of that run's answer comes with "
-        "it.",
+        "Running the model again with one value replaced by that of another run. It shows how much of the other run's "
+        "answer this value carries.",
         "Vig et al. 2020, “Investigating Gender Bias in Language Models Using Causal Mediation Analysis”, §3",
         r"activation patching|[Pp]atch(ed|es|ing)?",
     ),
@@ -142,8 +142,8 @@ GLOSSARY = {
         r"[Pp]ath patching|[Pp]aths into",
     ),
     "clean run": Term(
-        "The pass over the prompt whose answer is looked for. The corrupted run is the pass over a prompt that differs "
-        "in a few tokens and has another answer.",
+        "The pass over the prompt whose answer is traced back to values inside the model. The corrupted run is the "
+        "pass over a prompt that differs in a few tokens and has another answer.",
         "Meng et al. 2022, “Locating and Editing Factual Associations in GPT”, §2.1",
         r"(clean|corrupted) (run|prompt|answer)s?",
     ),
@@ -258,12 +258,12 @@ GLOSSARY = {
     ),
     "95 % interval": Term(
         "If windows were drawn again and again from such a text, about 95 of 100 intervals would hold the true mean. "
-        "Here the windows that were read are drawn again, 1,000 times.",
+        "Here this is imitated: from the windows that were read, as many are drawn by chance, 1,000 times.",
         "Efron 1979, “Bootstrap Methods: Another Look at the Jackknife”",
         "95 % intervals?",
     ),
     "text window": Term(
-        "A piece of a text, as long as the model reads at once, up to 512 tokens. The model knows nothing of the text "
+        "A piece of a text that the model reads at once, of at most 512 tokens. The model knows nothing of the text "
         "before it.",
         "Radford et al. 2019, “Language Models are Unsupervised Multitask Learners”, §2",
         "text windows?",

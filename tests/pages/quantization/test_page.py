@@ -87,8 +87,8 @@ def test_a_matrix_its_codes_and_its_bytes_against_bitsandbytes():
     assert f"code }} {codes[21, 77]}" in said
     assert "**3,145,728 weights** take **1.62 MB** instead of 12.6 MB" in said
     assert (
-        "**4.127 bits per weight**: 4 for the code and 0.127 for the constants c (one per group of 64 weights; 0.500"
-        in said
+        "**4.127 bits per weight**: 4 for the code and 0.127 for the constants c (one per group of 64 weights; if each "
+        "c " in said
     )
     table = test.dataframe[0].value.set_index("matrix")
     assert len(table) == 24

@@ -15,7 +15,7 @@ WORDS = {  # of each family, the beginnings of sentences that its page has, of t
     "Mixtral": {"norm divides", "R_i turns the numbers", "⊙ multiplies", "p_e is the share", "top_k keeps", "SiLU(z)",
                 "W_g makes"},
     "GPT-NeoX": {"norm takes the mean away", "R_i turns the first 4 of the 6 numbers"},
-    "DeepSeek-V3": {"norm divides", "W_D makes fewer", "W_R makes the part", "In top_{k, g:G}", "σ is the sigmoid",
+    "DeepSeek-V3": {"norm divides", "W_D makes a vector", "W_R makes the part", "In top_{k, g:G}", "σ is the sigmoid",
                     "The matrices with s", "share divides", "R_i turns a query or a key"},
     "OPT": {"W_E brings", "W_x brings"},
     "BERT": {"W_h and norm_h"},

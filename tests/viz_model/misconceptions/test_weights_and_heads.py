@@ -72,7 +72,7 @@ def test_the_pair_of_the_answer(cells, places):
 
 def test_a_query_that_reads_one_key_cannot_do_without_it():
     model = Model("small", small_model())
-    with pytest.raises(vm.VizError, match="one key alone"):
+    with pytest.raises(vm.VizError, match="only one key"):
         weigh(model, model.trace(IDS), query=0, position=0)
 
 

@@ -59,7 +59,7 @@ export class Candidates {
     const [, afterTopK, after] = now.held;
     const ofTopK = formatNumber(after / afterTopK, 3);
     fill(this.held, ["share kept", "", "", "1", formatNumber(afterTopK, 3), now.greedy ? "" : ofTopK, "1"]);
-    this.held.title = "How much of the probability each stage keeps. Top-p takes its share p of what top-k has kept.";
+    this.held.title = "How much of the probability each stage keeps. For top-p, what top-k has kept counts as 100%.";
     const focused = this.rows.contains(focusedIn(this.rows));
     this.rows.replaceChildren(...now.candidates.map((candidate) => this.row(candidate)));
     const pressed = /** @type {HTMLElement | null} */ (this.rows.querySelector("[aria-pressed=true]"));
