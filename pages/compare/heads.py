@@ -119,8 +119,8 @@ def _among(sides: Sides, table: Tensor) -> str:
     if not sides.has_own_head:
         layer, head = most_changed_head(table)
         return (
-            f"Most changed is head {head} of layer {layer}, by {number(float(table[layer, head]), 3)} bits. Half of "
-            f"all heads change by less than {middle}."
+            f"The head that changes most is head {head} of layer {layer}, by {number(float(table[layer, head]), 3)} "
+            f"bits. Half of all heads change by less than {middle}."
         )
     layer, head = closest_head(sides, table)
     return (

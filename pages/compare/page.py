@@ -63,8 +63,8 @@ def draw_texts(sides: Sides, comparison: ComparedPasses) -> None:
         )
     elif len(queries) < max(trace.length for trace in traces):
         st.caption(
-            f"The texts have {traces[0].length} and {traces[1].length} tokens. Only the tokens that both begin with, "
-            "and those that both end with, belong together."
+            f"The texts have {traces[0].length} and {traces[1].length} tokens. Only the tokens that both texts begin "
+            "with, and those that both end with, are compared."
         )
 
 

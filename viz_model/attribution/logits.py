@@ -77,8 +77,8 @@ def final_maps(run: Pass) -> Maps:
     final = run.host.stack_maps(run.config.self_part).final
     if final is None:
         raise VizError(
-            f"What stands between the last layer and the logits of this model ({run.config.family}) is no norm and no "
-            "matrix, so its logits cannot be taken apart. Choose another model, such as tiny-gpt."
+            f"Between its last layer and its logits, this model ({run.config.family}) has something other than a norm "
+            "and a matrix, so its logits cannot be taken apart. Choose another model, such as tiny-gpt."
         )
     return final
 

@@ -76,8 +76,8 @@ def score_terms(
     equation = run.equation(layer)
     if equation.turns_otherwise:
         raise VizError(
-            f"This model ({run.config.family}) turns its queries and keys in a way of its own, so a score of it cannot "
-            "be taken apart. Choose another model, such as tiny-llama."
+            f"This model ({run.config.family}) turns its queries and keys in a way of its own, so its scores cannot be "
+            "taken apart. Choose another model, such as tiny-llama."
         )
     others = [] if than is None else [than] if than != ROW else allowed[query].nonzero().flatten().tolist()
     if than == ROW and not others:
@@ -121,7 +121,10 @@ def parts_of_keys(
     if run.part == "cross":  # they are made of the encoder output
         made, final = components(run.of("encoder"), keys), run.host.stack_maps("encoder").final
         if final is None:
-            raise VizError("What stands behind this model's encoder cannot be taken apart. Choose its other attention.")
+            raise VizError(
+                "This model changes the output of its encoder in its own way, so scores of cross-attention cannot be "
+                "taken apart. Choose another attention."
+            )
         site, before = f"{run.config.block_name('encoder', run.config.n_encoder_layers - 1)}.resid_post", final
     else:
         made, before = components(run, keys, layer), maps.read
@@ -141,7 +144,7 @@ def _maps(run: Pass, layer: int) -> AttentionMaps:
 def _known(run: Pass, maps: Maps | None, what: str) -> Maps:
     if maps is None:
         raise VizError(
-            f"The {what} of this model come of a computation of its own ({run.config.family}), not of a product with "
+            f"This model computes its {what} in its own way ({run.config.family}), not as a product with "
             "one matrix, so a score of it cannot be taken apart. Choose another model, such as tiny-gpt."
         )
     return maps

@@ -63,7 +63,7 @@ def logit_sources(run: Pass, token: int, position: int, than: int | str | None) 
             heads = [*added.components, *heads]
     if not found:
         raise VizError(
-            f"Behind A·V this model ({run.config.family}) has a computation of its own, so what its heads add cannot "
+            f"After A·V, this model ({run.config.family}) computes in its own way, so what its heads add cannot "
             "be told apart. Choose another model, such as tiny-gpt."
         )
     return LogitSources(tuple(heads), torch.cat(found), torch.cat(rest), than)

@@ -60,8 +60,8 @@ class DirectPath:
         block = self.block(layer)
         if not block.adds:
             raise VizError(
-                f"Layer {layer} of this model ({self.facts.family}) does something else with its stream than to add to "
-                "it, so what the heads of one layer hand to another one cannot be read from its parameters. Choose "
+                f"Layer {layer} of this model ({self.facts.family}) does more with the residual stream than add to it, "
+                "so what the heads of one layer hand to another one cannot be read from its parameters. Choose "
                 "another model, such as tiny-gpt."
             )
         return block.after
@@ -71,8 +71,8 @@ class DirectPath:
         """From the stream behind the last layer to the final hidden state."""
         if self.maps.final is None:
             raise VizError(
-                f"What stands behind the last layer of this model ({self.facts.family}) is no norm, so what its heads "
-                "write cannot be followed to its end. Choose another model, such as tiny-gpt."
+                f"After its last layer, this model ({self.facts.family}) has something other than a norm, so what its "
+                "heads write cannot be followed to the logits. Choose another model, such as tiny-gpt."
             )
         return self.maps.final
 
@@ -81,8 +81,8 @@ class DirectPath:
         """From the row of a token in its table to the stream of the first layer."""
         if self.maps.tokens is None:
             raise VizError(
-                f"The stream of this model ({self.facts.family}) begins with something else than a row for each token, "
-                "so what its heads read cannot be said in tokens. Choose another model, such as tiny-gpt."
+                f"The residual stream of this model ({self.facts.family}) does not begin with one vector for each "
+                "token, so what its heads read cannot be said in tokens. Choose another model, such as tiny-gpt."
             )
         return (*self.maps.tokens, *self.maps.embedding)
 
@@ -134,8 +134,8 @@ def written(half: AttentionHalf, facts: ModelFacts, mixed: Tensor) -> Tensor:
     """Mixed values of heads side by side (n,H·D) -> what is added to the stream (n,C)."""
     if half.maps.output is None:
         raise VizError(
-            f"What the attention of this model ({facts.family}) writes comes of a computation of its own, not of a "
-            "product with one matrix, so it cannot be read from its parameters. Choose another model, such as tiny-gpt."
+            f"This model ({facts.family}) computes what its attention writes in its own way, not as a product with "
+            "one matrix, so it cannot be read from the parameters. Choose another model, such as tiny-gpt."
         )
     return linear(half.maps.output, mixed)
 
@@ -173,8 +173,8 @@ def _read_by_keys(half: AttentionHalf) -> Maps:
 def _heads(half: AttentionHalf, maps: Maps | None, read: Maps, facts: ModelFacts, what: str, rows: Tensor) -> Tensor:
     if maps is None:
         raise VizError(
-            f"The {what} of this model come of a computation of its own ({facts.family}), not of a product with one "
-            "matrix, so they cannot be read from its parameters. Choose another model, such as tiny-gpt."
+            f"This model computes its {what} in its own way ({facts.family}), not as a product with one matrix, so "
+            "they cannot be read from its parameters. Choose another model, such as tiny-gpt."
         )
     return linear((*read, *maps), rows)
 

@@ -186,7 +186,9 @@ class HeadReport:
         """
         layer, head = self._refuse_no_head(layer, head)
         if not self._sets.within_one:
-            raise VizError("Queries and keys of cross-attention are two texts, so no distance lies between them.")
+            raise VizError(
+                "Queries and keys of cross-attention belong to two texts, so there is no distance between them."
+            )
         columns = [self._sets.column(k) for k in self._sets.distances]
         counts = self._tables.counts[:, layer, columns].sum(0)
         numbers = self._tables.mass[:, layer, head, columns].sum(0), self._tables.uniform[:, layer, columns].sum(0)

@@ -122,7 +122,7 @@ class HubTransformer(ToLogits):
         layer, factor = self.model.get_output_embeddings(), self.config.unembedding_factor
         if factor is None:
             raise VizError(
-                f"The logits of this model ({self.config.family}) come of a computation of its own, not of products "
+                f"This model ({self.config.family}) computes its logits in its own way, not as products "
                 "with one matrix, so they cannot be taken apart. Choose another model, such as tiny-gpt."
             )
         rows = layer.weight if factor == 1 else layer.weight * factor

@@ -212,7 +212,7 @@ def test_every_bundled_model(model):
     ("family", "sentence"),
     [
         ("BERT", "Before its unembedding this model (Bert) has the activation gelu"),
-        ("DeepSeek-V3", "The values of this model come of a computation of its own (DeepseekV3)"),
+        ("DeepSeek-V3", "This model computes its values in its own way (DeepseekV3)"),
         ("Gemma 2", "Logits are taken before the model caps them"),
         ("BLOOM", "the mean score of all keys is highest at a distance of"),
         ("T5", "adds a bias to each score, which depends on the distance"),
