@@ -12,9 +12,13 @@ from viz_model.errors import CheckpointError, FetchError, VizError
 # Left free beside the weights: for the library that runs them and for a pass.
 RESERVE = 256 * 1024**2
 
-# A trace keeps the attention weights of all heads up to this size as they were computed; above, they are derived from
-# queries and keys, one head at a time.
-STORED_WEIGHTS_BYTES = 64 * 1024**2
+# Attention weights that a pass under edits had to write out stay in its trace up to this size; above, and in any other
+# pass, they are derived from queries and keys.
+WRITTEN_OUT_BYTES = 64 * 1024**2
+
+# Of one layer, so many bytes of weights are derived together: what is small costs less in one piece, and what is
+# larger than a processor's cache does not.
+DERIVED_AT_ONCE_BYTES = 4 * 1024**2
 
 
 def needed_bytes(numbers: int) -> int:

@@ -58,7 +58,7 @@ def _kept(what: str, *of) -> dict:
 def _of_each_layer(trace: vm.Trace, kept: dict, make: Callable[[int], object], words: str) -> list:
     """`make` of every layer, kept; with progress where a long prompt's heads are derived one by one."""
     missing = [layer for layer in range(trace.n_layers) if layer not in kept]
-    bar = st.progress(0.0, words) if missing and not trace.stored else None
+    bar = st.progress(0.0, words) if missing and len(trace.heads_at_once) > 1 else None
     for n, layer in enumerate(missing):
         kept[layer] = make(layer)
         if bar is not None:

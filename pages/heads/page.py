@@ -269,7 +269,7 @@ def draw_table(view: View, names: HeadNames | None) -> None:
         help=explained("entropy", "bit"),
     )
     if not view.trace.stored:
-        st.caption("This prompt is long, so each head is computed again from its Q, K and mask when it is drawn.")
+        st.caption("The weights of a head are computed from its Q, K and mask of the pass when the head is drawn.")
 
 
 def take_row(table: pd.DataFrame) -> None:

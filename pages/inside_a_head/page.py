@@ -163,7 +163,8 @@ def draw_sources(view: View) -> None:
     words = [
         "The scores and weights are the ones that the model computed when it read your prompt."
         if trace.stored
-        else "This prompt is long, so the scores and weights are computed again from the model's Q, K and mask.",
+        else "The scores and weights are computed from Q, K and mask, which are the ones that the model made when it "
+        "read your prompt.",
         f"The scaled scores are QKᵀ {AttentionFormula.of(trace, view.layer).scaling_words}.",
     ]
     sources, terms = ["Vaswani et al. 2017, “Attention Is All You Need”, §3.2.1"], []

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from viz_model.arguments import dense, real_number, said
 from viz_model.errors import MaskError
-from viz_model.memory_limits import STORED_WEIGHTS_BYTES
+from viz_model.memory_limits import WRITTEN_OUT_BYTES
 from viz_model.model.edits import Edit, edits_of
 from viz_model.model.generation import Step, generate
 from viz_model.model.overflow import refuse_overflow
@@ -21,9 +21,9 @@ from viz_model.transformer.hooks import capture, unwatched
 from viz_model.transformer.host import Host
 
 ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask", "*.mixed")
-HELD_WHEN_SMALL = ("*.raw", "*.scores", "*.weights")
+WRITTEN_OUT = ("*.raw", "*.scores", "*.weights")
 HELD_WHERE_PRESENT = ("*embed*", "*.resid_*", "*final_norm", "logits", "*.q_pre", "*.k_pre", "*.bias", "*.sinks")
-HELD_WHERE_PRESENT_WHEN_SMALL = ("*.attn.out", "*.cross.out", "*.capped")
+HELD_WITH_WEIGHTS = ("*.attn.out", "*.cross.out", "*.capped")
 HELD_OF_POST_NORM = ("*.ffn.out",)  # of others it is a difference of two streams that are held
 
 MOST_WRITTEN = 64  # tokens, when an encoder-decoder is asked what it writes itself
@@ -99,7 +99,7 @@ class Model(PromptReader):
         target: Prompt | None = None,
         *,
         edits: Sequence[Edit] = (),
-        stored_weights_bytes: int = STORED_WEIGHTS_BYTES,
+        stored_weights_bytes: int = 0,
     ) -> Trace:
         """Run the prompt (text or ids) once and hold what attention made of it.
 
@@ -108,8 +108,11 @@ class Model(PromptReader):
         target: of an encoder-decoder, whose prompt is the source, what the decoder reads (`encode_target`); None is
         what the model itself writes under its own masks (`written`).
         edits: what is changed in the pass, see `edited`.
-        Scores and weights of all heads are kept as computed while the weights take at most
-        `stored_weights_bytes`, else derived when asked for.
+        stored_weights_bytes: scores and weights of all heads are kept as computed while the weights take at most so
+        many bytes. Else they are derived when they are asked for, from Q, K and mask: to write all of them out makes a
+        pass of GPT-2 small over 256 tokens a third slower and its trace four times as large, and to derive a head
+        takes a fraction of a millisecond. Where the pass has to write them out because somebody edits one, that layer's
+        are kept.
 
         Raises PromptError and MaskError with sentences fit for the screen, and CheckpointError where the numbers
         of the pass overflow; EditError where that comes of an edit, and for one that fits neither model nor prompt.
@@ -122,12 +125,15 @@ class Model(PromptReader):
             pieces, source_pieces = self.target_pieces(target, ids), pieces
         elif target is not None:
             self.encode_target(target)  # says why there is none
-        small = self._weights_bytes(ids, source) <= real_number("stored_weights_bytes", stored_weights_bytes)
-        required = (*ALWAYS_HELD, *HELD_WHEN_SMALL) if small else ALWAYS_HELD
-        optional = (*HELD_WHERE_PRESENT, *HELD_WHERE_PRESENT_WHEN_SMALL) if small else HELD_WHERE_PRESENT
+        weights_bytes = self._weights_bytes(ids, source)
+        stored = weights_bytes <= real_number("stored_weights_bytes", stored_weights_bytes)
+        required = (*ALWAYS_HELD, *WRITTEN_OUT) if stored else ALWAYS_HELD
+        optional = (*HELD_WHERE_PRESENT, *HELD_WITH_WEIGHTS) if stored else HELD_WHERE_PRESENT
+        # What the model's own edits make of them can be derived; what those of others make (`vm.edit`) cannot.
+        if_made = () if self.edits and weights_bytes > WRITTEN_OUT_BYTES else WRITTEN_OUT
         optional = (*optional, *HELD_OF_POST_NORM) if self.config.norm_place == "post" else optional
         given = {} if source is None else {"source": torch.tensor([source])}
-        with torch.inference_mode(), capture(*required, optional=optional) as found:
+        with torch.inference_mode(), capture(*required, optional=optional, if_made=if_made) as found:
             allowed, mask_names = self._masks(mask, self._lengths(ids, source))
             self.transformer(torch.tensor([ids]), mask=allowed, **given)
             refuse_overflow(self.name, found, bool(self.edits))

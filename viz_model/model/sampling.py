@@ -121,8 +121,9 @@ class Sampled:
     @cached_property
     def token_id(self) -> int:
         """The token that is drawn."""
-        if self.sampling.greedy:
-            return int(self._allowed_order[0])
+        if self.sampling.greedy:  # the first in order, without putting all others in order
+            ids = self.allowed.nonzero()[:, 0]
+            return int(ids[self.logits[ids].argmax()])
         left = self.order[self.kept[self.order]]
         position = torch.searchsorted(self.probabilities[left].cumsum(-1), self.draw, right=True)
         return int(left[min(int(position), len(left) - 1)])  # the sum may end a rounding error below 1

@@ -15,6 +15,7 @@ from viz_model.attribution.scores import ROW, ScoreTerms, score_terms
 from viz_model.attribution.sources import LogitSources, logit_sources
 from viz_model.errors import VizError
 from viz_model.jobs import Tell, untold
+from viz_model.memory_limits import DERIVED_AT_ONCE_BYTES
 from viz_model.model.edits import Edit
 from viz_model.model.prompts import Tokens
 from viz_model.transformer.attention import Equation, attention_weights, raw_scores, softmax_input
@@ -33,9 +34,9 @@ class Trace:
     (what the decoder reads, itself) and "cross" (this reads the source); `of` gives the same pass through another one.
     q, k, v, scores … speak of the part: T are its queries, S its keys, whose number differs in "cross".
 
-    `stored` says whether raw scores, scores and weights of every head were kept as they were computed. If not (long
-    prompts, see `Model.trace`), they are worked out from q, k and mask, one head at a time, by the very functions
-    that the pass uses. Tensors are read-only: made in torch's inference mode, they
+    Raw scores, scores and weights are worked out from q, k and mask, one head at a time, by the very functions that
+    write them out in a pass; `stored` says whether they were kept instead as they were computed (see `Model.trace`).
+    Tensors are read-only: made in torch's inference mode, they
     refuse to be written to.
 
     read: what the stack that makes the logits reads; source: what the encoder reads, None where there is none.
@@ -118,7 +119,8 @@ class Trace:
 
     @property
     def stored(self) -> bool:
-        return f"{self.config.attention_name(self.part, 0)}.weights" in self.tensors
+        """Whether scores and weights of every head are those that the pass wrote out."""
+        return all(f"{self._attention_name(layer)}.weights" in self.tensors for layer in range(self.n_layers))
 
     @property
     def mask_name(self) -> str:
@@ -136,12 +138,25 @@ class Trace:
         return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
     def __getitem__(self, site: str) -> Tensor:
-        """The captured tensor of a hook site, such as "blocks.2.resid_mid"; a VizError if not held."""
+        """The tensor of a hook site, such as "blocks.2.resid_mid"; a VizError if it is neither held nor derived."""
         found = self.tensors.get(text("The name of a hook site", site))
+        found = self._derived(site) if found is None else found
         if found is None:
             near = ", ".join(difflib.get_close_matches(site[:LONGEST_SITE], self.tensors, n=4, cutoff=0.0))
             raise VizError(f"This trace does not hold {said(site)}. Similar names that it holds: {near}.")
         return found
+
+    def _derived(self, site: str) -> Tensor | None:
+        """Raw scores, scores or weights of all heads (H,T,S), by the name of their site; None for another site."""
+        attention, _, what = site.rpartition(".")
+        derive = {"raw": Trace.raw, "scores": Trace.scores, "weights": Trace.weights}.get(what)
+        config = self.config
+        places = [(part, layer) for part in config.parts for layer in range(config.layers_of(part))]
+        place = next((place for place in places if config.attention_name(*place) == attention), None)
+        if derive is None or place is None:
+            return None
+        part, layer = place
+        return torch.stack([derive(self.of(part), layer, head) for head in range(config.n_heads)])
 
     def site(self, name: str, layer: int | None = None) -> str:
         """The full name of a site of this part: "resid_post" of a layer, "embed" or "final_norm" of its stack."""
@@ -173,17 +188,18 @@ class Trace:
     @torch.inference_mode()
     def raw(self, layer: int, head: int) -> Tensor:
         """QKᵀ of one head: (T,S)."""
-        if self.stored:
-            return self._attention(layer, "raw")[self._head(head)]
-        head = self._head(head)
+        head, held = self._head(head), self._held(layer, "raw")
+        if held is not None:
+            return held[head]
         key = self.k(layer)[self.config.kv_head(head)]
         return raw_scores(self.q(layer)[head][None], key[None])[0]
 
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> Tensor:
         """QKᵀ/√D of one head, before the mask: (T,S)."""
-        if self.stored:
-            return self._attention(layer, "scores")[self._head(head)]
+        head, held = self._head(head), self._held(layer, "scores")
+        if held is not None:
+            return held[head]
         return self.raw(layer, head) * self.equation(layer).scale
 
     @torch.inference_mode()
@@ -192,8 +208,9 @@ class Trace:
 
         With a sink they sum to less: the sink takes the rest. In an edited pass, what the edits made of them.
         """
-        if self.stored:
-            return self._attention(layer, "weights")[self._head(head)]
+        head, held = self._head(head), self._held(layer, "weights")
+        if held is not None:
+            return held[head]
         weights = attention_weights(self.softmax_input(layer, head), self.mask(layer), sinks=self.sink(layer, head))
         return changed(self.host.changes, f"{self._attention_name(layer)}.weights", weights, head)
 
@@ -204,11 +221,12 @@ class Trace:
         Where no weights are stored, only these rows are worked out.
         """
         rows = self._places("query", queries, self.length)
-        if self.stored:
-            return self._attention(layer, "weights")[:, rows]
+        written_out = self._held(layer, "weights")
+        if written_out is not None:
+            return written_out[:, rows]
         equation, (heads, length, keys) = self.equation(layer), (self.config.n_heads, self.length, self.key_length)
         scores = raw_scores(self.q(layer)[:, rows], self.k(layer)) * equation.scale
-        held = {what: self.tensors.get(f"{self._attention_name(layer)}.{what}") for what in ("bias", "sinks")}
+        held = {what: self._held(layer, what) for what in ("bias", "sinks")}
         bias = None if held["bias"] is None else held["bias"].expand(1, heads, length, keys)[0, :, rows]
         sinks = None if held["sinks"] is None else held["sinks"][:, None, None]
         weights = attention_weights(scores, self.mask(layer)[rows], bias, softcap=equation.softcap, sinks=sinks)
@@ -218,9 +236,10 @@ class Trace:
 
     @property
     def heads_at_once(self) -> list[range]:
-        """The heads of a layer, as many together as should be held: all where they are stored, else one by one."""
+        """The heads of a layer, as many together as should be worked out and held at once."""
         count = self.config.n_heads
-        return [range(count)] if self.stored else [range(head, head + 1) for head in range(count)]
+        step = count if self.stored else max(1, DERIVED_AT_ONCE_BYTES // (4 * self.length * self.key_length))
+        return [range(head, min(head + step, count)) for head in range(0, count, step)]
 
     @torch.inference_mode()
     def softmax_input(self, layer: int, head: int) -> Tensor:
@@ -347,6 +366,9 @@ class Trace:
         if not 0 < len(listed) <= count:
             raise VizError(f"Give between 1 and {count:,} numbers, one for each {what}.")
         return [self._place(what, value, count) for value in listed]
+
+    def _held(self, layer: int, what: str) -> Tensor | None:
+        return self.tensors.get(f"{self._attention_name(layer)}.{what}")
 
     def _attention(self, layer: int, what: str) -> Tensor:
         return self[f"{self._attention_name(layer)}.{what}"]

@@ -160,8 +160,11 @@ def attention_weights(
     if sinks is not None:
         joined = torch.cat((scores, sinks.to(scores.dtype).expand(*scores.shape[:-1], 1)), -1)
         return joined.softmax(-1)[..., :-1]
+    weights = scores.softmax(-1)
+    if bias is None and (mask is None or bool(mask.any(-1).all())):
+        return weights  # each row may read something
     # The softmax of a row without a permitted key is 0/0; it has nothing to read, so its weights are 0.
-    return scores.softmax(-1).masked_fill(_forbidden(scores), 0.0)
+    return weights.masked_fill(_forbidden(scores), 0.0)
 
 
 def mix(weights: Tensor, value: Tensor) -> Tensor:

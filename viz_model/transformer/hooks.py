@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -27,24 +28,32 @@ class _Watch:
 
     patterns: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    if_made: tuple[str, ...] = ()
     met: set[str] = field(default_factory=set)
 
     def __post_init__(self):
-        strange = [pattern for pattern in (*self.patterns, *self.optional) if not isinstance(pattern, str)]
+        strange = [pattern for pattern in self._all if not isinstance(pattern, str)]
         if strange:
             raise SiteError(
                 "A hook site is named by a text such as 'blocks.0.attn.q', not by something of the type "
                 f"{type(strange[0]).__name__}."
             )
-        self._regex = {pattern: re.compile(translate(pattern)) for pattern in (*self.patterns, *self.optional)}
         self._match: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def _all(self) -> tuple[str, ...]:
+        return (*self.patterns, *self.optional, *self.if_made)
 
     def matching(self, name: str) -> tuple[str, ...]:
         """The patterns that fit this name (looked up once for each name)."""
         if name not in self._match:
             self.met.add(name)
-            self._match[name] = tuple(p for p, regex in self._regex.items() if regex.match(name))
+            self._match[name] = _fitting(self._all, name)
         return self._match[name]
+
+    def asks_for(self, name: str) -> bool:
+        """Whether the code must pass through that site: not if the patterns that fit take only what is made anyway."""
+        return any(pattern not in self.if_made for pattern in self.matching(name))
 
     def refuse_unmatched(self) -> None:
         """Raise SiteError for a pattern that fitted nothing: a typing error must not look like "no data"."""
@@ -55,6 +64,17 @@ class _Watch:
             if pattern not in matched:
                 near = difflib.get_close_matches(pattern, sorted(self.met), n=4, cutoff=0.0)
                 raise SiteError(f"There is no hook site '{pattern}' in this pass. Near names: {', '.join(near)}.")
+
+
+@lru_cache(maxsize=1 << 14)  # the names of a model, which are the same in each of its passes
+def _fitting(patterns: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The patterns that fit a name."""
+    return tuple(pattern for pattern in patterns if _regex(pattern).match(name))
+
+
+@lru_cache(maxsize=1 << 12)
+def _regex(pattern: str) -> re.Pattern:
+    return re.compile(translate(pattern))
 
 
 @dataclass(frozen=True)
@@ -110,14 +130,15 @@ def wanted(*names: str) -> bool:
     if active is None:
         return False
     watches = [watch for watch, _ in (*active.captures, *active.edits)]
-    return any(watch.matching(name) for watch in watches for name in names)
+    return any(watch.asks_for(name) for watch in watches for name in names)
 
 
 @contextmanager
-def capture(*patterns: str, optional: Sequence[str] = ()) -> Iterator[dict[str, Tensor]]:
+def capture(*patterns: str, optional: Sequence[str] = (), if_made: Sequence[str] = ()) -> Iterator[dict[str, Tensor]]:
     """Hold the tensors of one pass: `with capture("blocks.*.attn.q") as found: model(ids)`.
 
-    Patterns are shell patterns over full site names; the optional ones may fit nothing. `found` maps names to the
+    Patterns are shell patterns over full site names; the optional ones may fit nothing. Those of
+    if_made may, too, and are no reason to compute what the pass can do without (`wanted`). `found` maps names to the
     tensors themselves, with their batch dimension, detached and not copied: no code changes a tensor in place after
     its site.
     Captures nest and are local to the thread (and asyncio task).
@@ -126,7 +147,8 @@ def capture(*patterns: str, optional: Sequence[str] = ()) -> Iterator[dict[str, 
     runs within the same capture.
     """
     of_type("The optional patterns", optional, list | tuple, "a list of texts", SiteError)
-    watch, found = _Watch(patterns, tuple(optional)), {}
+    of_type("The patterns of what is made", if_made, list | tuple, "a list of texts", SiteError)
+    watch, found = _Watch(patterns, tuple(optional), tuple(if_made)), {}
     active = _active.get() or _Active()
     token = _active.set(replace(active, captures=(*active.captures, (watch, found))))
     try:

@@ -63,7 +63,8 @@ def test_pictures_and_numbers_of_all_heads_are_those_of_each_head(name, stored_w
             assert state.measures[measure][layer, head] == pytest.approx(value, abs=1e-4)
 
 
-def test_a_long_prompt_holds_one_matrix_at_a_time():
+def test_a_long_prompt_holds_one_matrix_at_a_time(monkeypatch):
+    monkeypatch.setattr("viz_model.model.trace.DERIVED_AT_ONCE_BYTES", 4 * 256 * 256)
     model = vm.load("tiny-gpt")
 
     def peak(stored_weights_bytes):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+import viz_model as vm
 from tests.reference.written_out import attention
 from tests.support.properties import examples
 from tests.support.small_models import configs, make_model, random_ids, randomise, small_config, small_model
@@ -32,6 +33,7 @@ def some_mask(length, seed=3):
 
 
 ATTENTION = ("raw", "scores", "weights")
+STORED = 1 << 20  # more bytes than the weights of any pass here
 
 
 def close(one, other, size=1.0):
@@ -42,7 +44,8 @@ def close(one, other, size=1.0):
 @given(config=configs(), length=st.integers(1, 12), kind=st.sampled_from([None, "bidirectional", "custom"]))
 def test_heads_can_be_derived_from_q_k_and_mask(config, length, kind):
     host, ids = Model("any", make_model(config)), random_ids(length).tolist()
-    stored = host.trace(ids, some_mask(length) if kind == "custom" else kind)
+    mask = some_mask(length) if kind == "custom" else kind
+    stored = host.trace(ids, mask, stored_weights_bytes=STORED)
     left = {name: held for name, held in stored.tensors.items() if not name.endswith(ATTENTION)}
     derived = replace(stored, tensors=left)
     assert stored.stored
@@ -69,14 +72,15 @@ def test_a_pass_that_stores_and_one_that_derives_agree(position, groups, mask):
     config = small_config(n_kv_heads=groups, position=position)
     host = Model("small", randomise(Transformer(config), size=0.2))
     asked = some_mask(len(IDS)) if mask == "custom" else mask
-    stored, derived = host.trace(IDS, asked), host.trace(IDS, asked, stored_weights_bytes=0)
+    stored, derived = host.trace(IDS, asked, stored_weights_bytes=STORED), host.trace(IDS, asked)
     assert (stored.stored, derived.stored) == (True, False)
     assert not any(name.endswith(ATTENTION) for name in derived.tensors)
     for layer, head in np.ndindex(config.n_layers, config.n_heads):
         assert stored.weights(layer, head)[-1].std() > 0.002  # not all alike
         for name in ATTENTION:
             one, other = getattr(stored, name)(layer, head), getattr(derived, name)(layer, head)
-            close(one, other, one.abs().max())
+            np.testing.assert_allclose(one, other, atol=1e-6 * max(1.0, float(one.abs().max())), rtol=0)
+            assert torch.equal(derived[f"blocks.{layer}.attn.{name}"][head], other)
     for layer in range(config.n_layers):
         close(stored.mixed(layer), derived.mixed(layer), stored.mixed(layer).abs().max())
     close(stored.logits, derived.logits, stored.logits.abs().max())
@@ -136,7 +140,7 @@ def test_only_the_last_position_is_unembedded_at_once():
 
 def test_the_stream_is_held_too_and_is_the_one_of_the_pass():
     host = model()
-    trace = host.trace(IDS)
+    trace = host.trace(IDS, stored_weights_bytes=STORED)
     with capture("*") as found:
         host.transformer(torch.tensor([IDS]))
     names = ["embed", "embed.tokens", "embed.positions", "final_norm"]
@@ -180,9 +184,32 @@ def test_bytes_of_what_is_held_each_memory_once():
     per_layer += 4 * length * (width + width)  # resid_mid, resid_post; resid_pre is what came before
     others = 4 * length * width * 2 + 4 * config.vocab_size + length**2  # embed, final_norm, logits, one mask
     assert derived.nbytes == layers * per_layer + others
-    stored = Model("small", make_model(config)).trace(IDS)
+    stored = Model("small", make_model(config)).trace(IDS, stored_weights_bytes=STORED)
     squares = 3 * config.n_heads * length**2  # raw, scores, weights
     assert stored.nbytes - derived.nbytes == 4 * layers * (squares + length * width)  # out
+
+
+def test_without_being_asked_a_trace_stores_no_weights():
+    trace = model().trace(IDS)
+    assert not trace.stored
+    assert not any(name.endswith((*ATTENTION, ".out")) for name in trace.tensors)
+
+
+@pytest.mark.parametrize("site", ATTENTION)
+def test_what_somebody_makes_of_a_weight_from_outside_is_what_the_trace_shows(site):
+    """Derived from Q and K it would be the number as it was, beside mixed values that are not."""
+    host = model()
+    plain = host.trace(IDS)
+    with vm.edit({f"blocks.1.attn.{site}": lambda tensor: tensor * 0.5}):
+        edited = host.trace(IDS)
+    assert not edited.stored  # but that layer is
+    expected = {"weights": plain.weights(1, 0) * 0.5}.get(site)
+    if expected is None:
+        halved = (plain.scores(1, 0) * 0.5).masked_fill(~plain.mask(1), -torch.inf)
+        expected = halved.softmax(-1)
+    close(edited.weights(1, 0), expected)
+    close(edited.mixed(1)[0], expected @ edited.v(1)[host.config.kv_head(0)])
+    close(edited.weights(0, 0), plain.weights(0, 0))
 
 
 def test_weights_are_stored_up_to_the_budget_and_not_beyond():

@@ -24,6 +24,17 @@ def unchanged(tensor):
     return tensor
 
 
+def test_what_is_taken_only_if_it_is_made_is_no_reason_to_make_it():
+    model, ids = make_model(small_model().config), random_ids(1, 5)
+    with capture("*.q", if_made=["*.weights"]) as found:
+        assert not wanted("blocks.0.attn.weights")
+        model(ids)
+    assert not any(name.endswith("weights") for name in found)
+    with edit({"blocks.0.attn.raw": unchanged}), capture("*.q", if_made=["*.weights"]) as found:
+        model(ids)
+    assert {name for name in found if name.endswith("weights")} == {"blocks.0.attn.weights"}
+
+
 # --- which sites there are ---
 
 
