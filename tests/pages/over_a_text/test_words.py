@@ -9,9 +9,9 @@ import pytest
 
 from pages.over_a_text import figures, shown_windows
 from tests.support.page_parts import Noted, page_module
+from viz_model.heads.examples import HeadExample
 from viz_model.heads.names import HeadName
 from viz_model.heads.patterns import ENTROPY, INDUCTION, PREVIOUS, UNITS
-from viz_model.heads.report import HeadExample
 
 PLACE = 1, 2
 
@@ -158,7 +158,7 @@ def test_the_way_to_heads_has_the_head_and_its_query_before_its_key(monkeypatch)
     monkeypatch.setattr(
         shown_windows, "written", lambda: {"model": "m", "part": "cross", "windows": "64", "prompt": "no"}
     )
-    example = HeadExample(None, 0.5, query=3, key=1, weight=0.75)
+    example = HeadExample(None, 0.5, query=3, key=1, weights=np.zeros(4))
     link = shown_windows.heads_link(VIEW, {"prompt": "a & b", "target": "c"}, example)
     assert parse_qs(link.partition("?")[2]) == {
         "model": ["m"], "part": ["cross"], "prompt": ["a & b"], "target": ["c"], "head": ["1.2"], "cell": ["3.1"],
