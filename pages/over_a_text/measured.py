@@ -1,8 +1,10 @@
-"""The report of a text: read beside the page, drawn as it grows, and kept whole or in part."""
+"""The report of a text: read beside the page, drawn as it grows, and kept whole or in part; that of the text that ships
+is kept for all visitors."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -10,12 +12,13 @@ import viz_model as vm
 from pages.over_a_text.texts import ChosenText
 from viz_model.heads.report import HeadReport, growing_report
 from viz_model.jobs import Job
-from viz_model.latest import Latest
+from viz_model.latest import Latest, LatestOfEach
 from viz_ui.frame.jobs import Stopped, finished
 from viz_ui.frame.view import View
 from viz_ui.look.text import plain
 
-MOST_KEPT = 3
+MOST_KEPT, MOST_SHARED = 3, 2
+MOST_BYTES = 32 * 2**20  # of a report that is shared: it stays as long as its model is loaded
 SECONDS_BETWEEN = 1.0  # of what is drawn meanwhile: a browser that is sent more paints nothing
 
 
@@ -36,6 +39,16 @@ def reading_key(view: View, text: ChosenText, windows: int) -> tuple:
     return view.name, view.part, view.trace.mask_name, edits, text.key, windows
 
 
+@st.cache_resource(show_spinner=False)
+def _shared() -> LatestOfEach[vm.Model, tuple, HeadReport]:
+    """Whole reports of a model as it is, without the model: they go when it goes."""
+    return LatestOfEach(MOST_SHARED)
+
+
+def _gone() -> HeadReport:
+    raise LookupError
+
+
 def report(view: View, text: ChosenText, windows: int, watch: Callable[[HeadReport], None]) -> HeadReport | None:
     """The report of a text, kept for this visitor; partial after a stop, None where there is nothing yet.
 
@@ -45,6 +58,10 @@ def report(view: View, text: ChosenText, windows: int, watch: Callable[[HeadRepo
     key = reading_key(view, text, windows)
     reading, model = kept.get(key, ReportSoFar), view.model
     asked = {"part": view.part, "mask": view.trace.mask_name, "windows": windows}
+    is_for_all = text.is_shipped and not view.edits
+    if is_for_all and reading.report is None and _shared().holds(model, key):
+        with suppress(LookupError):  # it may go at this moment
+            reading.report = replace(_shared().get(model, key, _gone), model=model)
     if reading.is_whole:
         return reading.report
     drawn = [0.0, 0]  # when, and after how many windows
@@ -67,4 +84,6 @@ def report(view: View, text: ChosenText, windows: int, watch: Callable[[HeadRepo
     except vm.VizError:
         kept.forget(key)
         raise
+    if is_for_all and reading.is_whole and reading.report.nbytes <= MOST_BYTES:
+        _shared().get(model, key, lambda: replace(reading.report, model=None))
     return reading.report

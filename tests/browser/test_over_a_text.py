@@ -44,3 +44,18 @@ def test_an_example_opens_heads_at_its_text_head_and_cell(page, app_url):
     finally:
         heads.close()
     expect(page.get_by_role("heading", name="Over a text")).to_be_visible()
+
+
+def test_a_text_file_is_read_by_the_browser_and_nothing_is_uploaded(page, app_url, tmp_path):
+    text = TEXT * 400  # half a megabyte
+    (tmp_path / "tale.txt").write_text(text)
+    (tmp_path / "picture.txt").write_bytes(b"\x89PNG\xff\xfe" * 50)
+    open_page(page, link(app_url, "over_a_text", read="a text of yours"))
+    page.get_by_role("button", name=re.compile("characters")).click()
+    chosen = page.locator(".text-file input")
+    chosen.set_input_files(tmp_path / "tale.txt")
+    expect(page.get_by_text(f"of the file “tale.txt” ({len(text):,} characters)")).to_be_visible(timeout=60_000)
+    settle(page)
+    chosen.set_input_files(tmp_path / "picture.txt")
+    expect(page.get_by_text("The file “picture.txt” is not text in UTF-8")).to_be_visible()
+    settle(page)

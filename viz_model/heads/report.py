@@ -103,6 +103,11 @@ class HeadReport:
         return len(self.windows) < self.planned
 
     @property
+    def nbytes(self) -> int:
+        """What its tables take."""
+        return sum(getattr(self._tables, field.name).nbytes for field in fields(self._tables))
+
+    @property
     def n_tokens(self) -> int:
         """How many tokens were read, those of sources too."""
         return sum(map(sum, (window.sizes for window in self.windows)))

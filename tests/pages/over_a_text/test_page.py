@@ -11,13 +11,14 @@ import viz_model as vm
 from pages.over_a_text import measured, shown_windows, texts
 from pages.over_a_text.measured import ReportSoFar
 from tests.support.app import address_of, blobs_of, drawn_matrices, opened
-from tests.support.page_parts import page_module
+from tests.support.page_parts import Session, page_module
 from viz_model.heads import reading
 from viz_model.heads.report import growing_report
 from viz_model.heads.windows import Window, repeats
 from viz_model.model.prompts import Tokens
 from viz_model.training.held_out import held_out_text
 from viz_ui.components.shared.packing import unpack
+from viz_ui.components.text_file import FileText
 from viz_ui.frame.text_in_address import to_address
 from viz_ui.look.text import number, percent
 
@@ -82,6 +83,24 @@ def test_a_second_look_reads_nothing(monkeypatch):
     test.selectbox(key="pattern").set_value("entropy").run()
     assert not test.exception, test.exception
     assert "bits**" in said(test)
+
+
+def test_the_text_that_ships_is_read_once_for_all_visitors(monkeypatch):
+    one = opened("over_a_text", model="tiny-gpt", prompt="a", pattern="entropy")
+    with monkeypatch.context() as patch:
+        patch.setattr(measured, "growing_report", None)
+        other = opened("over_a_text", model="tiny-gpt", prompt="b", pattern="entropy")
+    first, second = (drawn_matrices(test)["pattern_means"][0] for test in (one, other))
+    np.testing.assert_array_equal(first, second)
+    [key] = other.session_state.readings.keys
+    kept = measured._shared().get(model_of(other), key, None)
+    assert kept.model is None, "a report that holds its model would keep it for good"
+    edited = opened("over_a_text", model="tiny-gpt", prompt="b", pattern="entropy", edits="off:0.0")
+    assert not np.array_equal(drawn_matrices(edited)["pattern_means"][0], first)
+
+
+def model_of(test):
+    return test.session_state["view"].model
 
 
 def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
@@ -188,6 +207,35 @@ def test_a_text_of_ones_own_comes_with_a_link():
     assert address_of(test)["pasted"] == to_address(text)
     without = opened("over_a_text", model="tiny-gpt", prompt="a", read="a text of yours")
     assert "There is no text to read yet" in said(without)
+
+
+def test_a_file_is_read_and_named_and_a_wrong_one_says_why():
+    test = opened("over_a_text", model="tiny-gpt", prompt="a", read="a text of yours")
+    text = "The fox met a goose. " * 20
+    test.session_state.own_text, test.session_state.own_file = text, FileText("my *novel*.txt", text)
+    assert f"of the file “my \\*novel\\*\\.txt” ({len(text)} characters)." in said(test.run())
+    test.session_state.own_file = FileText("a.png", problem="“a.png” is not text in UTF-8.")
+    assert "The file “a\\.png” is not text in UTF\\-8" in said(test.run())
+    long = "goose " * 40_000
+    test.session_state.own_text, test.session_state.own_file = long, FileText("long.txt", long)
+    assert "The text of the file is too long for the box." in said(test.run())
+
+
+@pytest.mark.parametrize(("text", "in_box"), [("a goose", "a goose"), ("goose " * 40_000, "")])
+def test_a_file_that_is_taken_is_the_text(monkeypatch, text, in_box):
+    chosen, state = {}, Session()
+    monkeypatch.setattr(texts, "choose", lambda **choices: chosen.update(choices))
+    monkeypatch.setattr(texts.st, "session_state", state)
+    file = FileText("a.txt", text)
+    texts._take_file(file)
+    assert (state.own_text, state.own_text_typed, state.own_file) == (text, in_box, file)
+    assert chosen == {"pasted": to_address(text)}
+    wrong = FileText("b.bin", problem="no text.")
+    texts._take_file(wrong)
+    assert (state.own_text, state.own_file) == (text, wrong)
+    state.own_text_typed = "typed"
+    texts._take_typed()
+    assert (state.own_text, state.own_file) == ("typed", FileText(""))
 
 
 def test_means_that_no_query_has_are_masked(monkeypatch):
