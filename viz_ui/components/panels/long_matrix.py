@@ -45,7 +45,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Strongest:
+class StrongestKeys:
     """The keys that a query weights most, of those it may read, by their places; and what is left out.
 
     values: of these keys; count, total, largest: how many others there are, their sum, and the one furthest from 0.
@@ -105,7 +105,7 @@ def strongest_cell(matrix: Matrix, row: int, column: int, block: int) -> tuple[i
     return row + int(down), column + int(right)
 
 
-def strongest(matrix: Matrix, query: int, most: int, least: float = 0.0) -> Strongest:
+def strongest(matrix: Matrix, query: int, most: int, least: float = 0.0) -> StrongestKeys:
     """The strongest `most` keys of a query, by position; of those with less than `least` only the `FEWEST` first."""
     values = np.asarray(matrix.values[query], np.float32)
     places = np.arange(len(values)) if matrix.allowed is None else np.flatnonzero(matrix.allowed[query])
@@ -114,7 +114,7 @@ def strongest(matrix: Matrix, query: int, most: int, least: float = 0.0) -> Stro
     most = min(most, max(int((sizes >= least).sum()), FEWEST))
     keys, others = np.sort(places[order[:most]]), values[places[order[most:]]]
     largest = float(others[0]) if len(others) else 0.0
-    return Strongest(query, keys, values[keys], len(others), float(others.sum(dtype=np.float64)), largest)
+    return StrongestKeys(query, keys, values[keys], len(others), float(others.sum(dtype=np.float64)), largest)
 
 
 def around(query: int | None, count: int) -> range:

@@ -27,6 +27,7 @@ from viz_ui.components.panels.long_matrix import (
     KEYS_EACH,
     Layer,
     Part,
+    StrongestKeys,
     around,
     fitted,
     is_long,
@@ -309,7 +310,7 @@ def _describe_long(item: Matrix | Lines | Bars, long: Matrix, query: int | None,
     }
 
 
-def _rest(row) -> dict:
+def _rest(row: StrongestKeys) -> dict:
     return {"count": row.count, "total": row.total, "largest": row.largest}
 
 
