@@ -156,15 +156,13 @@ def attention_weights(
     """
     scores = softmax_input(scores, bias, softcap)
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+        scores = torch.where(mask, scores, -torch.inf)
     if sinks is not None:
         joined = torch.cat((scores, sinks.to(scores.dtype).expand(*scores.shape[:-1], 1)), -1)
         return joined.softmax(-1)[..., :-1]
-    weights = scores.softmax(-1)
-    if bias is None and (mask is None or bool(mask.any(-1).all())):
-        return weights  # each row may read something
+    weights, empty = scores.softmax(-1), _forbidden(scores)
     # The softmax of a row without a permitted key is 0/0; it has nothing to read, so its weights are 0.
-    return weights.masked_fill(_forbidden(scores), 0.0)
+    return weights.masked_fill(empty, 0.0) if empty.any() else weights
 
 
 def mix(weights: Tensor, value: Tensor) -> Tensor:
