@@ -66,8 +66,8 @@ def draw_picture(pair: ComparedRuns, choice: MapChoice, found: Patching) -> None
 
 def draw_sources() -> None:
     st.caption(
-        "A value that brings the answer back is enough for it, in this pair of prompts. That does not show that the "
-        "model needs it: look at the other direction, and at other pairs. "
+        "If one value brings the answer back, that value alone is enough for this pair of prompts. This does not show "
+        "that the model needs the value: look also at the other direction, and at other pairs. "
         "Vig et al. 2020, “Causal Mediation Analysis”; Meng et al. 2022, “Locating and Editing Factual Associations in "
         "GPT”; Zhang and Nanda 2023, “Towards Best Practices of Activation Patching”."
     )

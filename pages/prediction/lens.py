@@ -50,7 +50,7 @@ def draw_lens(view: View) -> None:
         st.caption(
             "Each row is the residual stream after a layer, read through the model's own final norm and unembedding. "
             f"{cut_words(view, positions)}{why_repeated(view, found, positions)}"
-            "The model itself predicts nothing there: its later layers may read the stream in other ways. "
+            "The model itself predicts nothing between its layers: later layers may read the stream in other ways. "
             "nostalgebraist 2020, “interpreting GPT: the logit lens”."
         )
 
