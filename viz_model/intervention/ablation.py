@@ -16,7 +16,13 @@ from torch.nn import functional as F
 from viz_model.arguments import of_type, said, switch, text, whole_number
 from viz_model.errors import VizError
 from viz_model.heads.comparison import divergences
-from viz_model.intervention.batches import RowEdits, edited_passes, refuse_without_prediction, values_at
+from viz_model.intervention.batches import (
+    RowEdits,
+    edited_passes,
+    refuse_other_edits,
+    refuse_without_prediction,
+    values_at,
+)
 from viz_model.intervention.replacement import ZERO, Replacement, Values, replacement, row_edit
 from viz_model.jobs import Tell, untold
 from viz_model.model import Model
@@ -148,9 +154,10 @@ def ablate(
     named. position: of the token after which the next one is predicted (of an encoder: whose own place is).
     with_loss: also measure the loss over the prompt, which takes the logits of all positions.
     tell: told at every site how many passes are made, of how many.
+    Of an edited model all passes are under its edits, and what is switched off is so on top of them.
 
-    Raises VizError for a head, a part, a position or a way that is not there, for a loss where there is none, and for
-    a model that predicts nothing.
+    Raises VizError for a head, a part, a position or a way that is not there, for a loss where there is none, for a
+    model that predicts nothing, and for a trace that was made under other edits than those of the model.
     """
     if text("unit", unit) not in UNITS:
         raise VizError(f"What is switched off is a {', a '.join(UNITS)}, not {said(unit)}.")
@@ -180,6 +187,7 @@ def ablate_units(
     refuse_without_prediction(of_type("The model", model, Model, "a Model, such as vm.load gives"))
     of_type("tell", tell, Callable, "a function")
     trace = prompt if isinstance(prompt, Trace) else model.trace(prompt)
+    refuse_other_edits(model, trace)
     trace = trace.of(model.config.self_part if part is None else part)
     reader = trace.of(trace.config.self_part)
     before = reader.logits_at(position)

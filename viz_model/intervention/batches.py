@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from viz_model.errors import VizError
+from viz_model.errors import EditError, VizError
 from viz_model.model import Model
 from viz_model.model.trace import Trace
 from viz_model.transformer.hooks import Edit, capture, edit, follow, unwatched
@@ -82,6 +82,21 @@ def refuse_without_prediction(model: Model) -> None:
     """Raise VizError for a model whose next token cannot be asked for."""
     if not model.config.has_unembedding:
         raise VizError(f"{model.name} predicts no token, so nothing can be compared. Choose a model such as tiny-gpt.")
+
+
+def refuse_other_edits(model: Model, trace: Trace) -> None:
+    """Raise EditError where a trace was made under other edits than those of the model, whose passes it is compared
+    with."""
+    if trace.edits == model.edits:
+        return
+
+    def words(edits: Sequence) -> str:
+        return f"the edits {', '.join(edit.written for edit in edits)}" if edits else "no edits"
+
+    raise EditError(
+        f"The trace was made under {words(trace.edits)}, and the model has {words(model.edits)}. Trace the prompt with "
+        "this same model."
+    )
 
 
 def rows_at_once(trace: Trace) -> int:

@@ -91,9 +91,11 @@ def patch(
     into the clean one. part: of an encoder-decoder, whose values; those of the stack that predicts, if none is named.
     position: in the clean prompt, where the answer is read: after that token, or of an encoder in its place. layers:
     "all", or a list of those that are tried. tell: told after each batch how many values were put in, of how many.
+    Of an edited model both runs are under its edits, and what is put in is put on top of them.
 
     Raises VizError for prompts whose answers have no aligned place, for sites that the model does not have or that
-    cannot be replaced, and where both prompts give the same answer.
+    cannot be replaced, where both prompts give the same answer, and for traces that were made under other edits than
+    those of the model.
     """
     if text("sites", sites) not in SITES:
         raise VizError(f"There are no sites {said(sites)} to patch. Choose one of {', '.join(SITES)}.")

@@ -10,7 +10,12 @@ from viz_model.arguments import of_type, switch, whole_number
 from viz_model.errors import VizError
 from viz_model.heads.alignment import Alignment, align
 from viz_model.heads.comparison import single_token
-from viz_model.intervention.batches import RowEdits, edited_logits, refuse_without_prediction
+from viz_model.intervention.batches import (
+    RowEdits,
+    edited_logits,
+    refuse_other_edits,
+    refuse_without_prediction,
+)
 from viz_model.jobs import Tell
 from viz_model.model import Model
 from viz_model.model.prompts import Prompt
@@ -69,6 +74,8 @@ def two_runs(
     of_type("tell", tell, Callable, "a function")
     good, bad = _answer(model, answer)
     traces = [prompt if isinstance(prompt, Trace) else model.trace(prompt) for prompt in (clean, corrupted)]
+    for trace in traces:
+        refuse_other_edits(model, trace)
     part = model.config.self_part if part is None else part
     clean, corrupted = (trace.of(part) for trace in traces)
     places = _answer_places(model, clean, corrupted, position)

@@ -51,7 +51,7 @@ def with_norms_placed(model: Model, place: str) -> Model:
     moved = make_transformer(replace(model.config, norm_place=place))
     wanted = moved.state_dict()
     moved.load_state_dict({name: tensor for name, tensor in model.transformer.state_dict().items() if name in wanted})
-    return Model(model.name, moved.eval().requires_grad_(False), model.tokenizer)
+    return Model(model.name, moved.eval().requires_grad_(False), model.tokenizer).under_edits_of(model)
 
 
 @torch.inference_mode()

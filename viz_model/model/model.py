@@ -7,7 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from viz_model.arguments import dense, real_number, said
+from viz_model.arguments import dense, of_type, real_number, said
 from viz_model.errors import MaskError
 from viz_model.memory_limits import WRITTEN_OUT_BYTES
 from viz_model.model.edits import Edit, edits_of
@@ -53,6 +53,15 @@ class Model(PromptReader):
         plain = self._with((), ())
         more = [change for edit in edits for change in edit.changes(plain)]
         return self._with((*self.edits, *edits), [*self.transformer.changes, *more])
+
+    def under_edits_of(self, other: Self) -> Self:
+        """This model with the edits of another one instead of its own: of one from which it was made, with weights
+        rounded or under other positions. What they put in are the very tensors that they put into the other one.
+
+        Raises VizError for what is no Model.
+        """
+        other = of_type("The other model", other, Model, "a Model, such as vm.load gives")
+        return self._with(other.edits, other.transformer.changes)
 
     def settled(self, prompt: Prompt, target: Prompt | None = None) -> Self:
         """The same model for texts that begin with this prompt: a mean over the prompt is from now on that of this one.

@@ -62,7 +62,7 @@ def with_config(model: Model, config: TransformerConfig) -> Model:
     transformer.load_state_dict({name: weights[name] for name in transformer.state_dict()}, assign=True)
     variant = copy.copy(model)
     variant.transformer = transformer.eval().requires_grad_(False)
-    return variant
+    return variant.under_edits_of(model)
 
 
 def unmasked_trace(model: Model, ids: Sequence[int]) -> Trace:

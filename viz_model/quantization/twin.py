@@ -114,6 +114,10 @@ class Quantized:
     model: Model
     tensors: dict[str, QuantizedTensor]
 
+    def under_edits_of(self, model: Model) -> "Quantized":
+        """The same twin with the edits of the model: the very tensors that these put into the passes of the model."""
+        return replace(self, model=self.model.under_edits_of(model))
+
     @property
     def stored(self) -> list[QuantizedTensor]:
         """Each matrix that is stored, once."""

@@ -281,3 +281,35 @@ def test_a_trace_under_another_mask_keeps_it_for_every_unit():
 def test_a_forbidden_token_makes_no_divergence_infinite():
     before, edited = torch.tensor([1.0, 2.0, -torch.inf]), torch.tensor([[2.0, 1.0, -torch.inf]])
     assert divergences(before, edited) == pytest.approx(float(divergences(before[:2], edited[:, :2])))
+
+
+@pytest.mark.parametrize("how", ["zero", "mean"])
+def test_heads_of_an_edited_model_are_off_on_top_of_its_edits(how):
+    model = vm.load("tiny-llama")
+    ends = [model.trace(text)["blocks.1.resid_post"][-1] for text in ("love", "hate")]
+    found = vm.ablate(
+        model.edited([vm.SwitchOff(0, 1), vm.AddVector(1, "love", "hate", 3.0)]), TWICE, [(0, 4), (2, 3)], how
+    )
+
+    def without(*heads):
+        """As one reads the pass: 0 or its own mean, of heads that are switched off one after the other."""
+
+        def change(layer):
+            def changed(mixed):
+                for _, head in [place for place in heads if place[0] == layer]:
+                    mixed[:, head] = 0 if how == "zero" else mixed[:, head].mean(1, keepdim=True)
+                return mixed
+
+            return changed
+
+        def first(mixed):
+            mixed[:, 1] = 0
+            return change(0)(mixed)
+
+        own = {"blocks.0.attn.mixed": first, "blocks.2.attn.mixed": change(2)}
+        with vm.edit(own | {"blocks.1.resid_post": lambda stream: stream + 3 * (ends[0] - ends[1])}):
+            return model.trace(TWICE).logits
+
+    np.testing.assert_allclose(found.logits, without(), atol=1e-4)
+    for row, head in enumerate([(0, 4), (2, 3)]):
+        np.testing.assert_allclose(found.edited[row], without(head), atol=1e-4)

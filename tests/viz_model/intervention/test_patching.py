@@ -323,3 +323,73 @@ def test_what_predicts_nothing_is_refused_and_so_are_numbers_that_are_none(tmp_p
         next(silent.transformer.network.parameters()).fill_(torch.nan)
     with pytest.raises(vm.VizError):
         vm.patch(silent, [3, 4], [3, 5], answer=(1, 2))
+
+
+def edited_by_hand(library, model):
+    """Head 1 of layer 0 off, and a vector added behind layer 1, as hooks on the library's model."""
+    ends = [model.trace(text)["blocks.1.resid_post"][-1] for text in ("love", "hate")]
+
+    def off(mixed):
+        mixed[..., D : 2 * D] = 0
+        return mixed
+
+    def added(_, __, result):
+        return result + 3 * (ends[0] - ends[1])
+
+    return [reading(library.joined(0), off), library.blocks[1].register_forward_hook(added)]
+
+
+@pytest.mark.parametrize("library", [Gpt2, Llama])
+def test_both_runs_of_an_edited_model_are_edited_and_what_is_put_in_comes_on_top(library):
+    library = library()
+    plain = vm.load(library.name)
+    edits = [vm.SwitchOff(0, 1), vm.AddVector(1, "love", "hate", 3.0)]
+    model = plain.edited(edits)
+    clean, corrupted = plain.encode(CLEAN), plain.encode(CORRUPTED)
+    traces = [plain.trace(text, edits=edits) for text in (CLEAN, CORRUPTED)]
+    heads, stream = (vm.patch(model, *traces, sites, ANSWER) for sites in ("heads", "resid_pre"))
+    store = {}
+    handles = edited_by_hand(library, plain)  # first: hooks of one module run in the order in which they were made
+    handles += [reading(library.joined(n), kept(store, n)) for n in range(4)]
+    handles += [reading(library.blocks[2], kept(store, "stream"))]
+    ends = [difference(library, plain, run(library, clean, *handles))]
+    ends += [difference(library, plain, run(library, corrupted, *edited_by_hand(library, plain)))]
+    assert [heads.clean, heads.corrupted] == pytest.approx(ends, abs=1e-3)
+    assert abs(heads.clean - vm.patch(plain, CLEAN, CORRUPTED, "heads", ANSWER).clean) > 0.01, "the edits do nothing"
+
+    def effect(module, change):
+        handles = [*edited_by_hand(library, plain), reading(module, change)]
+        return (difference(library, plain, run(library, corrupted, *handles)) - ends[1]) / (ends[0] - ends[1])
+
+    for layer, head in [(0, 0), (0, 1), (1, 0), (2, 3), (3, 5)]:
+
+        def put(mixed, layer=layer, own=slice(D * head, D * (head + 1))):
+            mixed[..., own] = store[layer][..., own]
+            return mixed
+
+        assert float(heads.effect[layer, head]) == pytest.approx(effect(library.joined(layer), put), abs=2e-4)
+    assert float(heads.effect[0, 1]) == pytest.approx(0, abs=1e-5), "it is off in both runs"
+
+    def put_stream(hidden):
+        hidden[:, 5] = store["stream"][:, 5]
+        return hidden
+
+    assert float(stream.effect[2, 5]) == pytest.approx(effect(library.blocks[2], put_stream), abs=2e-4)
+    assert [stream.nothing, stream.whole] == pytest.approx([0, 1], abs=1e-4)
+
+
+def test_traces_under_other_edits_than_those_of_the_model_are_refused():
+    plain = vm.load("tiny-gpt")
+    model = plain.edited([vm.SwitchOff(0, 1)])
+    of_plain, of_edited = plain.trace(CLEAN), model.trace(CLEAN)
+    refused = [
+        (lambda: vm.patch(model, of_plain, CORRUPTED, "heads", ANSWER), "under no edits, and the model has the edits"),
+        (lambda: vm.patch(plain, of_edited, CORRUPTED, "heads", ANSWER), "under the edits off:0.1, and the model has"),
+        (lambda: vm.patch_paths(model, CLEAN, plain.trace(CORRUPTED), (1, 0), "key", ANSWER), "under no edits"),
+        (lambda: vm.ablate(model, of_plain), "under no edits"),
+        (lambda: vm.ablate(plain, of_edited), "under the edits off:0.1"),
+    ]
+    for call, words in refused:
+        with pytest.raises(vm.EditError, match=words):
+            call()
+    assert vm.ablate(model, of_edited, [(1, 0)]).kl[1, 0] == vm.ablate(model, CLEAN, [(1, 0)]).kl[1, 0]
