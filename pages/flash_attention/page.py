@@ -15,6 +15,7 @@ from pages.flash_attention.run import (
     current_run,
     pictures,
     refusal,
+    set_weights_words,
     sizes,
     telling_tile,
     traffic_curves,
@@ -71,6 +72,8 @@ def draw() -> None:
     tiling = choose_tiling(trace)
     problem = refusal(view, tiling)
     with main_picture():
+        if words := set_weights_words(view):
+            st.markdown(words)
         if problem:
             st.info(problem, icon=":material/grid_on:")
         elif trace.mask(view.layer).any():

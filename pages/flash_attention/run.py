@@ -5,11 +5,14 @@ from math import ceil
 
 import numpy as np
 import streamlit as st
+import torch
+from torch import Tensor
 
 from viz_model.flash import traffic
 from viz_model.flash.tiled import Agreement, OneHead, TiledRun, agreement, n_tiles, tiled_attention
-from viz_model.transformer.attention import mix
+from viz_model.transformer.attention import attention_weights, mix
 from viz_ui.components.tiles import TilePicture
+from viz_ui.frame.edits import queries_with_set_weights
 from viz_ui.frame.view import View
 from viz_ui.look.text import counted, number
 
@@ -58,9 +61,32 @@ def current_run(view: View, tiling: Tiling) -> tuple[TiledRun, Agreement]:
     if kept is None or kept[0][0] is not asked[0] or kept[0][1:] != asked[1:]:
         one = OneHead.of(trace, layer, head)
         run = tiled_attention(one, tiling.rows, tiling.columns, tiling.order)
-        written_out = mix(trace.weights(layer, head)[None], one.value[None])[0]
+        written_out = mix(softmax_weights(view)[None], one.value[None])[0]
         kept = st.session_state.tiled_run = (asked, run, agreement(run, written_out, one))
     return kept[1:]
+
+
+def softmax_weights(view: View) -> Tensor:
+    """The softmax (T,S) that the tiles are compared with: the weights of the pass, but for those that an edit set."""
+    trace, layer, head = view.trace, view.layer, view.head
+    if not queries_with_set_weights(view.edits, trace.part, layer, head):
+        return trace.weights(layer, head)
+    with torch.inference_mode():
+        scores = trace.softmax_input(layer, head)
+        return attention_weights(scores, trace.mask(layer), sinks=trace.sink(layer, head))
+
+
+def set_weights_words(view: View) -> str:
+    """That tiles have no place for weights that an edit set; "" where it set none in this head."""
+    queries = queries_with_set_weights(view.edits, view.part, view.layer, view.head)
+    if not queries:
+        return ""
+    rows = f"{'query' if len(queries) == 1 else 'queries'} {', '.join(map(str, queries))}"
+    return (
+        f":orange-badge[not in the tiles] An edit sets weights of {rows} in this head. A tiled softmax never stores "
+        "its weights, so none of them can be set. This page shows the head without the set weights. All other edits "
+        "are made: Q, K and V are those of the edited pass."
+    )
 
 
 def telling_tile(run: TiledRun) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from pages.layouts.blanks_figure import guess_figure
-from pages.layouts.examples import DECODER, ENCODER, Example, example
+from pages.layouts.examples import DECODER, ENCODER, Example, example, say_edits
 from viz_model.layouts.blanks import Guesses, blank_bits, compare_guesses, with_blank
 from viz_model.layouts.depth import next_token_bits
 from viz_ui.components.tokens.seen_tokens import TokenReader, seen_tokens
@@ -19,6 +19,7 @@ MOST_BLANKS = 40  # tokens that are hidden in turn
 
 def draw_blank() -> None:
     bert, gpt = example(ENCODER), example(DECODER)
+    say_edits([bert, gpt])
     position = _choose_position(gpt)
     names = [shown(piece) for piece in gpt.trace.token_bytes]
     rows = [
@@ -113,7 +114,7 @@ def _draw_every_blank(bert: Example, gpt: Example, position: int) -> None:
 
 def _every_bits(bert: Example, ids: tuple[int, ...], places: range) -> np.ndarray:
     """Worked out once for a prompt and its stretch of tokens, with its progress."""
-    wanted, kept = (ids, places), st.session_state.get("blank_bits", (None, None))
+    wanted, kept = (ids, places, bert.edits), st.session_state.get("blank_bits", (None, None))
     if kept[0] != wanted:
         found: list[float] = []
         progress = st.progress(0.0, "Hiding every token in turn …") if len(ids) > MOST_BLANKS // 2 else None

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from pages.layouts.examples import BOTH, FIRST_SOURCE, Example, draw_source, example, example_model
+from pages.layouts.examples import BOTH, FIRST_SOURCE, Example, draw_source, example, example_model, say_edits
 from viz_model.heads.comparison import likeliest_next
 from viz_model.training.dates import FIELDS, forms_of, split_days, written
 from viz_ui.components.head_grid import head_grid
@@ -27,6 +27,7 @@ def draw_cross_attention() -> None:
         _draw_texts()
         one = example(BOTH)
         st.subheader(f"→ {plain(''.join(shown(piece) for piece in one.trace.read.pieces[1:]))}", width="content")
+    say_edits([one])
     trace = one.trace.of("cross")
     layer, head = _choose_head(one, trace)
     with st.container(horizontal=True, gap="medium"):

@@ -5,7 +5,7 @@ import streamlit as st
 
 import viz_model as vm
 from pages.layouts.depth_figure import depth_figure
-from pages.layouts.examples import BOTH, DECODER, draw_source, example, example_model
+from pages.layouts.examples import BOTH, DECODER, draw_source, example, example_model, say_edits
 from viz_model.layouts.depth import next_token_bits, stream_lengths, with_norms_placed
 from viz_ui.frame.address import linked
 from viz_ui.look.glossary import explained
@@ -26,7 +26,8 @@ def draw_norms() -> None:
         )
         draw_source(width=240)
     gpt, seq2seq = example(DECODER), example(BOTH)
-    moved = _moved_trace(gpt.text)
+    say_edits([gpt, seq2seq])
+    moved = _moved_trace(gpt.model, gpt.text, gpt.edits)
     columns = [
         (PRE, f"{gpt.model.name} as trained", gpt.trace),
         (POST, f"{gpt.model.name} with its norms moved", moved),
@@ -73,8 +74,8 @@ def _thirds() -> list:
 
 
 @st.cache_resource(scope="session", max_entries=2, show_spinner=False)
-def _moved_trace(text: str) -> vm.Trace:
-    return _moved().trace(text)
+def _moved_trace(_model: vm.Model, text: str, edits: tuple[str, ...]) -> vm.Trace:
+    return _moved().under_edits_of(_model).trace(text)
 
 
 @st.cache_resource(max_entries=1, show_spinner=False)

@@ -1,5 +1,6 @@
 """The models that the page Layouts compares, each traced on a text that it can read."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import streamlit as st
@@ -7,20 +8,32 @@ import streamlit as st
 import viz_model as vm
 from viz_model.checkpoints.shelf import Shelf
 from viz_ui.frame.address import linked
+from viz_ui.frame.edits import fitting_pass, left_out_words
 from viz_ui.frame.loaded_models import offered
-from viz_ui.frame.view import current_view
+from viz_ui.frame.navigation import COMPARED
+from viz_ui.frame.view import View, current_view
+from viz_ui.look.text import plain
 
-ENCODER, DECODER, BOTH = "tiny-bert", "tiny-gpt", "tiny-seq2seq"
+ENCODER, DECODER, BOTH = COMPARED
 FIRST_SOURCE, LONGEST_SOURCE = "Friday, 3 May 2024", 100  # characters
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A model and its trace; of an encoder-decoder, `text` is the source, and what it writes is its own."""
+    """A model and its trace; of an encoder-decoder, `text` is the source, and what it writes is its own.
+
+    left_out: why edits of the list are not made in it.
+    """
 
     model: vm.Model
     text: str
     trace: vm.Trace
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def edits(self) -> tuple[str, ...]:
+        """What is changed in its passes, as it is written: for what is kept of them."""
+        return tuple(edit.written for edit in self.model.edits)
 
 
 def example(name: str) -> Example:
@@ -28,8 +41,28 @@ def example(name: str) -> Example:
 
     Raises VizError with a sentence: the model is not here, or cannot read the text.
     """
-    text = source_text() if name == BOTH else current_view().text
-    return Example(example_model(name), text, _traced(name, text))
+    view = current_view()
+    text, model = source_text() if name == BOTH else view.text, example_model(name)
+    unedited = _traced(model, name, text, ())
+    if not view.edits or view.name != name:
+        return Example(model, text, unedited)
+    edits, left_out = fitting_pass(view.edits, unedited)
+    edited = model.edited(edits)
+    return Example(edited, text, _traced(edited, name, text, tuple(edit.written for edit in edits)), left_out)
+
+
+def say_edits(examples: Collection[Example]) -> None:
+    """Which of the models are under the edits of the list, and which of these cannot be made here."""
+    view: View = current_view()
+    if not view.edits:
+        return
+    others = [one.model.name for one in examples if one.model.name != view.model.name]
+    if others:
+        are = "is" if len(others) == 1 else "are"
+        st.caption(f"The edits are of {plain(view.model.name)}. {' and '.join(others)} {are} shown without them.")
+    for one in examples:
+        for why in one.left_out:
+            st.markdown(left_out_words(why))
 
 
 def example_model(name: str) -> vm.Model:
@@ -64,5 +97,5 @@ def _shelf() -> Shelf:
 
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner=False)
-def _traced(name: str, text: str) -> vm.Trace:
-    return example_model(name).trace(text)
+def _traced(_model: vm.Model, name: str, text: str, edits: tuple[str, ...]) -> vm.Trace:
+    return _model.trace(text)

@@ -5,7 +5,7 @@ import streamlit as st
 import torch
 
 import viz_model as vm
-from pages.layouts.examples import BOTH, DECODER, ENCODER, Example, draw_source, example
+from pages.layouts.examples import BOTH, DECODER, ENCODER, Example, draw_source, example, say_edits
 from viz_model.model.site_tensor import site_tensor
 from viz_model.shapes.values import statistics
 from viz_ui.components.layout_diagram import (
@@ -58,6 +58,8 @@ def draw_side_by_side() -> None:
         problems.info(plain(sentence(words)), icon=":material/edit:")
     if not examples:
         return
+    with problems:
+        say_edits(examples.values())
     layouts = [layout_of(one) for one in examples.values()]
     names = [box.name for box in boxes(layouts)]
     with chooser:

@@ -1,7 +1,7 @@
 """The two masks that the page Masks compares: their controls, what was chosen, and the pass under each."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
@@ -17,10 +17,12 @@ from viz_model.masking.choice import (
     position_words,
 )
 from viz_model.masking.drawn_mask import drawn_shape, encode_mask
+from viz_model.model.edits import Edit
 from viz_model.transformer import masks
 from viz_ui.frame.address import choose, chosen_value, linked
+from viz_ui.frame.edits import fitting_pass, left_out_words
 from viz_ui.frame.passes import kept_passes
-from viz_ui.frame.view import View
+from viz_ui.frame.view import View, edited_model, traced
 from viz_ui.look.text import counted, plain
 
 SIDES = ("A", "B")
@@ -121,9 +123,31 @@ def chosen_side(view: View, name: str) -> Side:
         return Side(name, choice, choice.allowed(own_cells(view)), str(error))
 
 
+def own_pass(view: View) -> vm.Trace:
+    """The pass under the model's own mask, without edits: it may forbid a cell that an edit is of."""
+    if not view.edits:
+        return view.under(view.own_mask)
+    target = view.trace.read.ids if view.model.has_source else None  # what the edited model writes
+    return traced(view.name, view.prompt, view.own_mask, view.part, target, edits=())
+
+
 def own_cells(view: View) -> Tensor:
     """The model's own mask in the chosen layer, as the pass has it; some layers have a window."""
-    return view.under(view.own_mask).mask(view.layer)
+    return own_pass(view).mask(view.layer)
+
+
+def fitting_edits(view: View, side: Side) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
+    """The edits that can be made under this mask, and why others cannot: only one of a cell depends on the mask."""
+    if not any(isinstance(edit, vm.SetWeight) for edit in view.edits):
+        return view.edits, ()
+    own = own_pass(view)
+    if side.choice.kind == view.own_mask:
+        return fitting_pass(view.edits, own)
+    masks_ = {
+        f"{own.config.attention_name(own.part, layer)}.mask": side.choice.allowed(own.mask(layer))
+        for layer in range(own.n_layers)
+    }
+    return fitting_pass(view.edits, replace(own, tensors=own.tensors | masks_))
 
 
 def keep_drawing(name: str) -> Callable[[np.ndarray], None]:
@@ -149,6 +173,8 @@ def draw_words(view: View, side: Side) -> None:
         st.markdown(f":green-badge[training mask] {count}. {same} {own}.")
     for sentence in _notes(view, side):
         st.markdown(f":orange[{plain(sentence)}]")
+    for words in fitting_edits(view, side)[1]:
+        st.markdown(left_out_words(words, f" under mask {side.name}"))
 
 
 def _notes(view: View, side: Side) -> list[str]:
@@ -195,14 +221,16 @@ def _pass(view: View, side: Side, ids: tuple[int, ...] | None) -> tuple[Hashable
     elif ids:
         read = ids
     sites = f"{view.model.config.attention_name(view.part, '*')}.mask"
-    edits = {} if side.choice.kind == view.own_mask else {sites: _as_edit(side.choice)}
+    masked = {} if side.choice.kind == view.own_mask else {sites: _as_edit(side.choice)}
+    edits, _ = fitting_edits(view, side)
     prompt, target = (read, None) if source is None else (source, read)
 
     def work() -> vm.Trace:
-        with vm.edit(edits):
-            return view.model.trace(prompt, target=target).of(view.part).renamed(side.choice.words)
+        model = view.model if edits == view.edits else edited_model(view.name, edits, kind="masked model")
+        with vm.edit(masked):
+            return model.trace(prompt, target=target).of(view.part).renamed(side.choice.words)
 
-    return (view.name, read, source, view.part, side.choice, view.edits), work
+    return (view.name, read, source, view.part, side.choice, edits), work
 
 
 def _as_edit(choice: MaskChoice) -> Callable[[Tensor], Tensor]:

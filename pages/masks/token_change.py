@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 import viz_model as vm
-from pages.masks.sides import SIDES, Side, chosen_side, masked_trace, masked_traces
+from pages.masks.sides import SIDES, Side, chosen_side, masked_trace, masked_traces, own_pass
 from viz_model.heads.comparison import ROUNDING, likely_tokens, predicts, single_token, stream_change, with_token
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.frame.address import choose, linked
@@ -107,7 +107,7 @@ def _choose(view: View) -> tuple[int, tuple[int, ...] | None]:
             width=170,
         )
         position = view.trace.length // 2 if chosen is None else chosen
-        own = view.under(view.own_mask)  # whatever the sidebar's mask is
+        own = own_pass(view)  # whatever the sidebar's mask is
         likely = likely_tokens(own, position, SUGGESTIONS, view.model.signs)
         names = [shown(piece) for piece in view.model.token_bytes(likely)] or [""]
         typed = linked(

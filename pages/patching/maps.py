@@ -24,7 +24,7 @@ from viz_ui.frame.view import View, choose_cell, choose_head
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import number
 from viz_ui.parts.aligned import place_labels
-from viz_ui.parts.head_matrix import draw_head_matrix
+from viz_ui.parts.head_matrix import LEAST_CELL, draw_head_matrix
 from viz_ui.parts.open_matrix import Named, named, note_opened, open_noted_matrix, pass_words
 
 PATHS = "paths"
@@ -172,37 +172,27 @@ def _draw_positions(view: View, pair: ComparedRuns, choice: MapChoice, found: Pa
     firsts = [first for first, _ in pair.alignment.pairs]
     if view.query in firsts:
         marked["position"] = firsts.index(view.query)
-    panels([matrix], key="patched_panels", marked=marked, on_pick=picked, on_open=note_opened)
+    panels([matrix], key="patched_panels", marked=marked, least_cell=LEAST_CELL, on_pick=picked, on_open=note_opened)
     open_noted_matrix(view, {"patched": matrix}, names={"patched": _named(view, pair, choice)})
 
 
 def _draw_paths(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) -> None:
-    values = found.effect[: view.layer].numpy()
-    layers, heads = values.shape
-    matrix = Matrix(
-        "paths",
-        _title(choice, view),
-        values,
-        [f"layer {layer}" for layer in range(layers)],
-        [f"head {head}" for head in range(heads)],
-        row_axis="layer",
-        column_axis="head",
-        **_look(found) | {"role": choice.into},
-    )
     layer, head = sender_of(view, found)
 
     def picked(event: dict) -> None:
         row, column = event["row"], event["column"]
         choose(sender=(layer if row is None else row, head if column is None else column))
 
-    panels(
-        [matrix],
-        key="paths_panels",
+    draw_head_matrix(
+        view,
+        "paths",
+        _title(choice, view),
+        found.effect[: view.layer].numpy(),
+        _named(view, pair, choice),
         marked={"layer": layer, "head": head},
         on_pick=picked,
-        on_open=note_opened,
+        **_look(found) | {"role": choice.into},
     )
-    open_noted_matrix(view, {"paths": matrix}, names={"paths": _named(view, pair, choice)})
 
 
 def sender_of(view: View, found: Patching) -> tuple[int, int]:

@@ -51,7 +51,9 @@ class ComparedRuns:
     def key(self) -> tuple:
         """What tells this pair from others: strings and numbers only."""
         passes = [(trace.read.ids, trace.source and trace.source.ids) for trace in self.traces.values()]
-        return *passes, tuple(self.clean.mask_names.items()), self.clean.part, self.good, self.bad, self.position
+        edits = tuple(edit.written for edit in self.clean.edits)
+        masks, answers = tuple(self.clean.mask_names.items()), (self.good, self.bad, self.position)
+        return *passes, masks, self.clean.part, *answers, edits
 
 
 def draw_other_prompt(view: View) -> str:
@@ -159,7 +161,14 @@ def pair_of(view: View, other: str, answers: tuple[str, str]) -> ComparedRuns:
 
 
 def _pass(view: View, prompt: Prompt, target: str | tuple[int, ...] | None = None) -> vm.Trace:
-    return traced(view.name, prompt, view.trace.mask_name, view.part, target, kind="patched", most=4, can_stop=True)
+    kept = {"kind": "patched", "most": 4, "can_stop": True}
+    try:
+        return traced(view.name, prompt, view.trace.mask_name, view.part, target, edits=view.edits, **kept)
+    except vm.EditError as error:
+        raise vm.EditError(
+            f"Both runs are under the edits, and one of these does not fit the corrupted prompt. {error} Or switch "
+            "that edit off in the list of edits."
+        ) from error
 
 
 def _last_hidden(model: vm.Model, prompt: Prompt) -> Tokens:

@@ -59,8 +59,8 @@ TERMS = {
 }
 
 SOURCES = {
-    SHUFFLE: "Why positions are needed: Vaswani et al. 2017, “Attention Is All You Need”, §3.5. The small difference "
-    "for “no positions” is rounding. The model was trained with only one of these schemes.",
+    SHUFFLE: "Why positions are needed: Vaswani et al. 2017, “Attention Is All You Need”, §3.5. The model was "
+    "trained with only one of these schemes.",
     TABLES: "Vaswani et al. 2017, §3.5: sinusoidal rows; learned rows were about as good (table 3, row E).",
     ROTATION: "Su et al. 2021, “RoFormer: Enhanced Transformer with Rotary Position Embedding”, §3.2 and eq. 34.",
     PAST: "Divided positions: Chen et al. 2023, “Extending Context Window of Large Language Models via Positional "

@@ -28,8 +28,8 @@ def draw_rotation() -> None:
     shift = held("shift", Whole(0, FURTHEST), 0)  # of both tokens
     apart = held("apart", Whole(-FURTHEST, FURTHEST), 0)  # of the query alone
     pair = held("pair", Whole(0, FURTHEST))
-    if shown.instead:
-        st.caption(shown.instead)
+    if shown.note:
+        st.caption(shown.note)
     if pair is None:  # the one with the largest share in the score
         pair = int(pair_products(pairs, shown.query, shown.key).abs().argmax())
     _draw_clocks(shown, pairs, Moved(shift, apart, pair))
@@ -44,7 +44,7 @@ def draw_rotation() -> None:
 def rotary_trace(view: View, shown: FittingPrompt) -> vm.Trace:
     """The sidebar's pass where the section shows its model, else the pass of the shown model under its own mask."""
     config = shown.model.config
-    trace = traced(shown.name, shown.prompt, config.mask) if shown.instead else view.trace
+    trace = traced(shown.name, shown.prompt, config.mask, edits=()) if shown.instead else view.trace
     return trace.of(config.parts[0])
 
 

@@ -37,8 +37,8 @@ def draw_tables() -> None:
             label_visibility="collapsed",
         )
         st.markdown(_words(shown, name), width="content")
-    if shown.instead:
-        st.caption(shown.instead)
+    if shown.note:
+        st.caption(shown.note)
     table = tables[name]
     matrices = table_matrices(shown, name, table)
     with st.container(horizontal=True):

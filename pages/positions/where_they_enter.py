@@ -44,13 +44,15 @@ def draw_sites() -> None:
             "records a tensor.",
             width="content",
         )
-    if shown.instead:
-        st.caption(shown.instead)
+    if shown.note:
+        st.caption(shown.note)
     schemes = [scheme for scheme in possible_schemes(config) if compared == ELSEWHERE or scheme != "none"]
     found, problems = {}, []
     for scheme in schemes:
         try:
-            found[scheme] = _site_changes(shown.name, shown.prompt, scheme, by)
+            found[scheme] = _site_changes(shown.model, shown.name, shown.prompt, scheme, by, shown.edits)
+        except vm.EditError:
+            raise  # it is no matter of the scheme
         except vm.VizError as error:
             problems.append(str(error))
     table = change_table(shown, schemes, found)
@@ -68,11 +70,12 @@ def draw_sites() -> None:
 
 
 @st.cache_data(scope="session", max_entries=16, show_spinner="Running both passes …")
-def _site_changes(name: str, prompt: str, scheme: str, by: int) -> list[SiteChange]:
+def _site_changes(
+    _model: vm.Model, name: str, prompt: str, scheme: str, by: int, edits: tuple[str, ...]
+) -> list[SiteChange]:
     """The pass against itself moved by so many positions; for 0, against the pass without positions."""
-    model = variant(name, scheme)
-    ids = model.encode(prompt)
-    return site_changes(model, ids, model, by) if by else site_changes(model, ids, variant(name, "none"))
+    model, other = (variant(name, one).under_edits_of(_model) for one in (scheme, scheme if by else "none"))
+    return site_changes(model, model.encode(prompt), other, by)
 
 
 def change_table(shown: FittingPrompt, schemes: list[str], found: dict[str, list[SiteChange]]) -> pd.DataFrame:

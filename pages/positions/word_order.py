@@ -4,6 +4,8 @@ import re
 
 import streamlit as st
 
+import viz_model as vm
+from viz_model.model.edits import Edit
 from viz_model.positions.schemes import OrderChange, change_order, possible_schemes, put_back, shuffled_order
 from viz_ui.components.panels import Matrix, panels
 from viz_ui.components.tokens.token_order import token_order
@@ -22,11 +24,11 @@ def draw_word_order() -> None:
     """The whole section."""
     view = current_view()
     shown = drawn(view, is_ours, "a model of this project, whose positions can be exchanged")
-    if shown.instead:
-        st.caption(shown.instead)
+    if shown.note:
+        st.caption(shown.note)
     scheme, order = _choose(shown)
     token_order(shown.labels, order, key="token_order", on_move=_keep_order)
-    change = _change_order(shown.name, shown.prompt, scheme, order)
+    change = _changed_order(shown, scheme, order)
     st.markdown(_finding(shown, scheme, order))
     _draw_matrices(view, shown, change)
 
@@ -74,22 +76,44 @@ def _shuffle(seed: int) -> None:
     choose(shuffle=min(seed, LARGEST_SEED), order="")
 
 
+def _changed_order(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> OrderChange:
+    return _change_order(shown.model, shown.name, shown.prompt, scheme, order, shown.edits)
+
+
 @st.cache_resource(scope="session", max_entries=8, show_spinner="Running the prompt in both orders …")
-def _change_order(name: str, prompt: str, scheme: str, order: tuple[int, ...]) -> OrderChange:
-    model = variant(name, scheme)
+def _change_order(
+    _model: vm.Model, name: str, prompt: str, scheme: str, order: tuple[int, ...], edits: tuple[str, ...]
+) -> OrderChange:
+    model = variant(name, scheme).under_edits_of(_model)
     return change_order(model, model.encode(prompt), order)
 
 
 def _finding(shown: FittingPrompt, scheme: str, order: tuple[int, ...]) -> str:
     found = []
     for name in possible_schemes(shown.model.config):
-        change = _change_order(shown.name, shown.prompt, name, order).weights_change
+        change = _changed_order(shown, name, order).weights_change
         words = f"{'no positions' if name == 'none' else NAMES[name]} {number(change, 2)}"
         found.append(f"**{words}**" if name == scheme else words)
     return (
         f"{scheme_badge(shown.model, scheme)} How much does the new order change the weight from one token to "
         f"another? The largest change with each kind of positions: {' · '.join(found)}"
+        f"{_at_its_place(shown)}"
     )
+
+
+def _at_its_place(shown: FittingPrompt) -> str:
+    """What the difference without positions is: rounding, or what an edit does that stays where it is."""
+    if not any(is_of_a_place(edit) for edit in shown.model.edits):
+        return ". The small difference for “no positions” is rounding."
+    return (
+        ". An edit in the list is of a token, or puts in values token by token. In the new order it is made at the "
+        "same place, where another word may stand. So weights can change even without positions."
+    )
+
+
+def is_of_a_place(edit: Edit) -> bool:
+    """Whether an edit does something else at another token."""
+    return isinstance(edit, vm.SetWeight | vm.SetValues) or getattr(edit, "position", None) is not None
 
 
 def _draw_matrices(view: View, shown: FittingPrompt, change: OrderChange) -> None:

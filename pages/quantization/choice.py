@@ -99,16 +99,22 @@ def current_choice(view: View, scheme: str, which: str, threshold: float) -> Cho
 
 
 def quantized_model(view: View, choice: Choice) -> Quantized:
-    """The quantized copy of the running model; not for fragments, see `jobs.finished`."""
-    model, made = view.model, twins()
-    if made.made(model, choice) or is_small(model) or choice.which == ONE_LAYER:
-        return made.get(model, choice)
-    return finished(
-        lambda job: made.get(model, choice, job.tell),
-        words=f"Rounding the weights of {plain(model.name)}",
-        name="quantization",
-        of=(model.name, choice),
-    )
+    """The quantized copy of the running model, under the same edits; not for fragments, see `jobs.finished`."""
+    model, made = view.unedited_model, twins()
+    if not (made.made(model, choice) or is_small(model) or choice.which == ONE_LAYER):
+        finished(
+            lambda job: made.get(model, choice, job.tell),
+            words=f"Rounding the weights of {plain(model.name)}",
+            name="quantization",
+            of=(model.name, choice),
+        )
+    return kept_copy(view, choice)
+
+
+def kept_copy(view: View, choice: Choice) -> Quantized:
+    """The same, where it is made or is made soon."""
+    copy = twins().get(view.unedited_model, choice)
+    return copy.under_edits_of(view.model) if view.edits else copy
 
 
 @st.cache_resource(show_spinner=False)

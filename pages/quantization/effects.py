@@ -174,7 +174,8 @@ def draw_prediction(view: View, trace: vm.Trace) -> None:
 def draw_loss(view: View, quantized: Quantized) -> None:
     """One number for all: how well a text is predicted."""
     try:
-        text, before, after = _losses(view.model, quantized, *view.pass_key[:3], quantized.choice)
+        name, read, source, _, edits = view.pass_key
+        text, before, after = _losses(view.model, quantized, name, read, source, edits, quantized.choice)
     except vm.VizError as error:
         st.info(plain(str(error)))
         return
@@ -193,7 +194,13 @@ def draw_loss(view: View, quantized: Quantized) -> None:
 
 @st.cache_resource(scope="session", max_entries=4, show_spinner="Loss of both models …")
 def _losses(
-    _model: vm.Model, _quantized: Quantized, model: str, read: tuple, source: tuple | None, choice: Choice
+    _model: vm.Model,
+    _quantized: Quantized,
+    model: str,
+    read: tuple,
+    source: tuple | None,
+    edits: tuple,
+    choice: Choice,
 ) -> tuple[str, Loss, Loss]:
     """On what was held out from training, where that lies beside the model; else on what the reader typed."""
     rows, given = held_out_rows(_model, model), None

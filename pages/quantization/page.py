@@ -3,7 +3,7 @@
 import streamlit as st
 
 import viz_model as vm
-from pages.quantization.choice import FORMULAS, current_choice, draw_choices, quantized_model, twins
+from pages.quantization.choice import FORMULAS, current_choice, draw_choices, kept_copy, quantized_model
 from pages.quantization.effects import draw_effects
 from pages.quantization.savings import choose_new_tokens, draw_savings
 from pages.quantization.weights import draw_weights
@@ -85,7 +85,7 @@ def draw() -> None:
 def draw_section(section: str, scheme: str, which: str, threshold: float) -> None:
     """The chosen section: a fragment, so that another matrix or head is on screen at once."""
     view = current_view()  # of one layer, another one may have been chosen since
-    SECTIONS[section](view, twins().get(view.model, current_choice(view, scheme, which, threshold)))
+    SECTIONS[section](view, kept_copy(view, current_choice(view, scheme, which, threshold)))
     bring_sidebar_along()
 
 

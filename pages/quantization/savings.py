@@ -1,9 +1,11 @@
 """KV cache, FlashAttention and quantization in one table: what each changes, alone and together."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import streamlit as st
 
+import viz_model as vm
 from viz_model.quantization.savings import FAST_BYTES, PLAIN, Savings, Way, compare_ways
 from viz_model.quantization.twin import Quantized
 from viz_ui.frame.address import linked
@@ -38,6 +40,8 @@ def draw_savings(view: View, quantized: Quantized) -> None:
     ids = prompt[:MOST_READ]
     rows = measured_ways(view, quantized, ids, st.session_state.get("written", NEW_TOKENS))
     scheme = quantized.choice.scheme
+    if words := kernel_words(view):
+        st.markdown(words)
     st.markdown(table(rows, scheme, predicts=view.model.config.has_unembedding))
     st.markdown("\n".join(f"- **{name}**: {words}." for name, words in meanings(rows)))
     cut = "" if len(ids) == len(prompt) else f"the first {len(ids)} tokens of "
@@ -68,11 +72,34 @@ def draw_savings(view: View, quantized: Quantized) -> None:
 def measured_ways(view: View, quantized: Quantized, ids: tuple[int, ...], new: int) -> list[Savings]:
     """The table's rows, kept for this visitor until something else is asked."""
     return kept_result(
-        lambda tell: compare_ways(view.model, quantized, ids, new, tell),
+        lambda tell: compare_ways(*settled(view, quantized, ids), ids, new, tell),
         words="Running the task in every way",
         name="savings",
-        of=(*view.pass_key[:1], ids, new, quantized.choice),
+        of=(view.name, view.pass_key[-1], ids, new, quantized.choice),
         at_once=is_small(view.model),
+    )
+
+
+def settled(view: View, quantized: Quantized, ids: tuple[int, ...]) -> tuple[vm.Model, Quantized]:
+    """The model and its copy as they write after the prompt: an edit that puts a mean puts that over the prompt.
+
+    Raises VizError for an edit of a cell that cannot be made while they write.
+    """
+    if not view.edits or view.model.config.layout == "encoder-only":
+        return view.model, quantized
+    return view.model.settled(ids), replace(quantized, model=quantized.model.settled(ids))
+
+
+def kernel_words(view: View) -> str:
+    """That a fused kernel cannot set a weight; "" where no edit sets one."""
+    layers = sorted({edit.layer for edit in view.edits if isinstance(edit, vm.SetWeight)})
+    if not layers:
+        return ""
+    which = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+    return (
+        f":orange-badge[not fused] An edit sets attention weights in {which}. A fused kernel never stores the weights, "
+        f"so it cannot set one: there, the column FlashAttention writes the weights out. The bytes are counted as if "
+        "it did not."
     )
 
 

@@ -12,7 +12,7 @@ from viz_ui.components.tokens.token_targets import TokenTarget, token_targets
 from viz_ui.frame.address import choose, linked
 from viz_ui.frame.jobs import finished
 from viz_ui.frame.view import View, choose_cell
-from viz_ui.look.text import counted, label, labels, number, plain, shown
+from viz_ui.look.text import counted, label, labels, number, plain, sentence, shown
 
 LARGEST_SEED = 9999
 
@@ -187,7 +187,7 @@ def _draw_costs(view: View, trace: vm.Trace, asked: int) -> None:
     if view.model.config.layout != "decoder-only":
         st.caption("Choose a decoder-only model to run both and compare them.")
         return
-    of = (view.name, view.trace.ids)
+    of = (view.name, view.trace.ids, view.pass_key[-1])
     if st.button("Run both and compare the losses", key="compare_steps", icon=":material/timer:"):
         st.session_state.compare_of, st.session_state.compared = of, None
     if st.session_state.get("compare_of") == of:
@@ -198,9 +198,14 @@ def _compare(view: View, of: tuple) -> None:
     """Once for a row; what was found stays while other positions are looked at."""
     found = st.session_state.compared
     if found is None:
-        own = view.under(view.own_mask)
+        try:
+            own = view.under(view.own_mask)
+            model = view.model.settled(own.ids) if view.edits else view.model
+        except vm.EditError as error:
+            st.info(plain(sentence(str(error))), icon=":material/edit:")
+            return
         found = finished(
-            lambda job: compare_with_steps(view.model, own, job.tell),
+            lambda job: compare_with_steps(model, own, job.tell),
             words="Decoding token by token",
             name="compare",
             of=of,

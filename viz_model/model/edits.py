@@ -10,7 +10,12 @@ MOST_EDITS = 100
 
 
 class Edit:
-    """One edit. Two with equal fields are equal, and stand for each other as keys of what is kept."""
+    """One edit. Two with equal fields are equal, and stand for each other as keys of what is kept.
+
+    part: the attention or the stack that it is in, "self" in a model of one stack.
+    """
+
+    part: str
 
     @property
     def words(self) -> str:

@@ -24,7 +24,6 @@ from viz_ui.look.text import counted, plain, sentence
 LIST, UNEDITED = "edits", "unedited"
 MOST = 20
 OFF = "!"  # before an edit that is in the list and not in the pass
-SAID = 2  # edits that the banner names; of more it says how many
 NUMBERS = {ScaleHead: "factor", SetWeight: "weight", vm.AddVector: "strength"}
 
 
@@ -150,19 +149,45 @@ def fitting(listed: ListedEdits, fits: Callable[[Edit], object]) -> tuple[tuple[
     return tuple(edits), tuple(problems)
 
 
+def fitting_pass(edits: Sequence[Edit], unedited: vm.Trace) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
+    """The edits that can be made in another pass than the one on screen, and sentences that say why others cannot.
+
+    unedited: that pass without them, or any trace with its tokens and masks.
+    """
+    fit, left_out = [], []
+    for edit in edits:
+        try:
+            edit.refuse_pass(unedited)
+            fit.append(edit)
+        except vm.VizError as error:
+            left_out.append(f"{edit.words} {told(str(error))}")
+    return tuple(fit), tuple(left_out)
+
+
+def left_out_words(why: str, where: str = "") -> str:
+    """That an edit is left out, and why, as Markdown. where: " under mask A"."""
+    return f":orange[Left out{where}:] {plain(sentence(why))}"
+
+
+def queries_with_set_weights(edits: Sequence[Edit], part: str, layer: int, head: int) -> list[int]:
+    """The queries of a head whose weights are, by an edit, not the softmax of its scores."""
+    return sorted({edit.query for edit in edits if isinstance(edit, SetWeight) and edit.is_of(part, layer, head)})
+
+
 def draw_banner(applied: Applied) -> None:
     """Above the page, where there is a list: whether the pass on screen is an edited one, and how; and the list."""
     listed, unread = entries(), st.session_state.get("unread_edits", [])
     if not listed and not unread:
         return
     with main_picture("edits"), st.container(key="edits_banner", gap="xsmall"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(_banner_words(listed, applied), help=explained(*_terms(listed)), width="stretch")
+        line = "edits_line" if applied.edits else "edits_reason"
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=line):
+            st.markdown(_banner_words(listed, applied), width="stretch")
             if applied.edits or is_compared():
                 _draw_switch()
             if listed:
                 with st.popover(f"List of edits ({len(listed)})", icon=":material/list:", width="content"):
-                    _draw_list(listed, dict(applied.problems))
+                    _draw_list(listed, applied)
         for place, problem in applied.problems:
             st.markdown(f":orange[Left out:] {_words(listed[place].edit)} {plain(sentence(problem))}")
         if unread:
@@ -173,9 +198,9 @@ def draw_banner(applied: Applied) -> None:
 
 def _banner_words(listed: ListedEdits, applied: Applied) -> str:
     if applied.edits:
-        more = len(applied.edits) - SAID
-        said = [_words(edit) for edit in applied.edits[:SAID]] + [f"And {counted(more, 'more edit')}."] * (more > 0)
-        return " ".join([":orange-badge[edited pass]", *said, *_here(applied)])
+        badge = "edited pass, this head too" if _own(applied) else "edited pass"
+        more = f" And {counted(len(applied.edits) - 1, 'more edit')}." if len(applied.edits) > 1 else ""
+        return f":orange-badge[{badge}] {_words(applied.edits[0])}{more}"
     if applied.reason:
         return f":blue-badge[unedited pass] {plain(sentence(applied.reason))}"
     if not any(entry.is_on for entry in listed):
@@ -184,11 +209,16 @@ def _banner_words(listed: ListedEdits, applied: Applied) -> str:
     return ":blue-badge[unedited pass] No edit of the list can be made here."
 
 
+def _own(applied: Applied) -> list[HeadEdit]:
+    """The edits of the chosen head."""
+    place = applied.part, *chosen_value("head")
+    return [edit for edit in applied.edits if isinstance(edit, HeadEdit) and edit.is_of(*place)]
+
+
 def _here(applied: Applied) -> list[str]:
     """What an edit of the chosen head means for what is drawn of it."""
-    layer, head = chosen_value("head")
-    own = [edit for edit in applied.edits if isinstance(edit, HeadEdit) and edit.is_of(applied.part, layer, head)]
-    queries = sorted({edit.query for edit in own if isinstance(edit, SetWeight)})
+    own = _own(applied)
+    queries = queries_with_set_weights(own, applied.part, *chosen_value("head"))
     rows = f"{'query' if len(queries) == 1 else 'queries'} {', '.join(map(str, queries))}"
     words = [f"In the head on screen, the weights of {rows} are not the softmax of the scores."] * bool(queries)
     if any(not isinstance(edit, SetWeight) for edit in own):
@@ -235,7 +265,10 @@ def _draw_switch() -> None:
     )
 
 
-def _draw_list(listed: ListedEdits, problems: dict[int, str]) -> None:
+def _draw_list(listed: ListedEdits, applied: Applied) -> None:
+    problems = dict(applied.problems)
+    if applied.edits and (here := _here(applied)):
+        st.markdown(" ".join(here))
     for place, entry in enumerate(listed):
         said, controls = st.columns([1, 1.1], vertical_alignment="center")
         words = _words(entry.edit)
@@ -247,7 +280,11 @@ def _draw_list(listed: ListedEdits, problems: dict[int, str]) -> None:
             _draw_button(place, "down", "↓", "later", _move, 1, is_disabled=place == len(listed) - 1)
             _draw_button(place, "remove", "Remove", "out of the list", _remove)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown("The edits are made in this order. Back in the browser undoes what you did last.", width="stretch")
+        st.markdown(
+            "The edits are made in this order. Back in the browser undoes what you did last.",
+            help=explained(*_terms(listed)),
+            width="stretch",
+        )
         st.button("Remove all", key="edits_clear", on_click=_choose, args=((),))
 
 

@@ -1,6 +1,7 @@
 """The frame of every page: its configuration, the navigation, the sidebar."""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -9,7 +10,7 @@ from viz_ui.frame.address import begin_page, begin_run, draw_echo, end_run
 from viz_ui.frame.edits import draw_banner
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, end_unwatched
-from viz_ui.frame.navigation import MODELS, UNEDITED, choose_page
+from viz_ui.frame.navigation import MODELS, choose_page, why_unedited
 from viz_ui.frame.sidebar import draw_sidebar
 from viz_ui.frame.upkeep import note_session
 
@@ -26,7 +27,7 @@ def run() -> None:
     note_session()
     page = choose_page()
     begin_run(page.title)
-    view, applied = draw_sidebar(UNEDITED.get(page.title, ""))
+    view, applied = draw_sidebar(partial(why_unedited, page.title))
     draw_echo()
     draw_banner(applied)
     begin_page()

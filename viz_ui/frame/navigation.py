@@ -6,23 +6,59 @@ from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from viz_ui.components.shared.serving import below_base_path
+from viz_ui.frame.address import texts_before
 
 MODELS = "Models"  # the page that works where no model can be looked at
 FIRST = "heads"
 
+COMPARED = ENCODER, DECODER, BOTH = "tiny-bert", "tiny-gpt", "tiny-seq2seq"  # on the page Layouts
+
 # Pages that show the model as it is while the list of edits holds some, and why; all others show the edited pass.
 UNEDITED = {
-    "Masks": "This page shows the model without the edits, because it compares masks in the model as it is.",
-    "Patching": "This page shows the model without the edits, because it compares two passes of the model as it is.",
     "Circuits": "This page shows the model without the edits, because edits change a pass, and here no pass runs.",
-    "Positions": "This page shows the model without the edits, because it runs its own texts and its own models.",
-    "Layouts": "This page shows the model without the edits, because it runs its own texts and models.",
-    "Training": "This page shows the model without the edits, because losses here are those of the trained model.",
-    "FlashAttention": "This page shows the model without the edits, because it computes the same result in two ways.",
-    "Quantization": "This page shows the model without the edits, because it compares the model with its rounded copy.",
-    "Misconceptions": "This page shows the model without the edits, because its experiments are of the model as it is.",
+    "Misconceptions": "This page shows the model without the edits, because its claims are about the trained model.",
     MODELS: "This page shows no pass of your prompt.",
 }
+# Sections of other pages that do: the parameter that holds the section, and the same by section.
+UNEDITED_SECTIONS = {
+    "Positions": (
+        "positions",
+        {
+            "Tables": "This section shows no pass. The tables are parameters, and edits do not change these.",
+            "Longer texts": "This section shows no pass of your prompt. It reads long texts of its own.",
+        },
+    ),
+    "Training": ("lesson", {"Train one, live": "The model that is trained here is another one."}),
+}
+# The models that a section of the page Layouts shows, the first one where none is chosen.
+SHOWN_ON_LAYOUTS = {
+    "Side by side": COMPARED,
+    "Norms through depth": (DECODER, BOTH),
+    "Cross-attention": (BOTH,),
+    "Fill in the blank": (ENCODER, DECODER),
+}
+
+
+def why_unedited(page: str, model: str) -> str:
+    """Why the page, or the section that is chosen on it, shows the pass of this model without edits; "" where it shows
+    the edited one."""
+    if page in UNEDITED:
+        return UNEDITED[page]
+    if page == "Layouts":
+        shown = SHOWN_ON_LAYOUTS.get(_section("layouts"), COMPARED)
+        if model in shown:
+            return ""
+        names = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+        return f"This section shows {names}, and the edits are of {model}."
+    if page not in UNEDITED_SECTIONS:
+        return ""
+    parameter, reasons = UNEDITED_SECTIONS[page]
+    return reasons.get(_section(parameter), "")
+
+
+def _section(parameter: str) -> str:
+    """The section that a parameter holds; "" where none is chosen."""
+    return next(iter(texts_before(parameter)), "")
 
 
 def _page(name: str, title: str, icon: str, default: bool = False):

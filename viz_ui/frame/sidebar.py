@@ -1,5 +1,7 @@
 """The sidebar of every page: model, prompt, mask, layer, head, query and key token; of two stacks target and part."""
 
+from collections.abc import Callable
+
 import streamlit as st
 
 import viz_model as vm
@@ -37,9 +39,9 @@ ATTENTION = {
 }
 
 
-def draw_sidebar(why_unedited: str = "") -> tuple[View | None, Applied]:
+def draw_sidebar(why_unedited: Callable[[str], str]) -> tuple[View | None, Applied]:
     """Draw the sidebar; gives the view, None when there is nothing to look at (then it said why), and what became of
-    the list of edits. why_unedited: why the page shows the pass without them; "" where it does not."""
+    the list of edits. why_unedited: why the page shows the pass of a model without them; "" where it does not."""
     listed, applied = take_entries(), Applied()
     try:
         model = _choose_model()
@@ -52,7 +54,8 @@ def draw_sidebar(why_unedited: str = "") -> tuple[View | None, Applied]:
         with st.sidebar.container():  # always there, so that what is below stays while the model reads
             trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
             if any(entry.is_on for entry in listed):
-                model, trace, applied = _edited(model, trace, (prompt, target), mask, listed, why_unedited)
+                why = why_unedited(st.session_state.model)
+                model, trace, applied = _edited(model, trace, (prompt, target), mask, listed, why)
         _say_target(model, trace, target)
         _say_segments(model, trace)
     except (Stopped, vm.VizError) as error:

@@ -75,6 +75,11 @@ class View:
         return self.model.edits
 
     @property
+    def unedited_model(self) -> vm.Model:
+        """The same model without the edits."""
+        return load_model(self.name) if self.edits else self.model
+
+    @property
     def own_mask(self) -> str:
         """The name of the mask that the part is made for."""
         return self.model.config.mask_of(self.part)

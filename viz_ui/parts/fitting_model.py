@@ -10,8 +10,8 @@ from viz_model.positions.schemes import under_scheme
 from viz_model.transformer.facts import ModelFacts
 from viz_ui.frame.loaded_models import load_model
 from viz_ui.frame.passes import Prompt
-from viz_ui.frame.view import View
-from viz_ui.look.text import labels, plain
+from viz_ui.frame.view import View, edited_model
+from viz_ui.look.text import counted, labels, plain
 
 NAMES = {"none": "none", "sinusoidal": "sinusoidal", "learned": "learned", "rotary": "RoPE"}
 
@@ -22,8 +22,9 @@ ADDED = ("sinusoidal", "learned")  # to the embedding; the others are not
 class FittingPrompt:
     """The prompt in the model that a section draws, and the choices of the sidebar brought into its range.
 
-    name: of the model in the catalogue, or its folder.
-    instead: why this is not the model of the sidebar, as a sentence; "" where it is.
+    name: of the model in the catalogue, or its folder. model: of the sidebar's, under the edits that fit what is drawn.
+    instead: why this is not the model of the sidebar, as a sentence; "" where it is. note: that, or why edits of the
+    list are not made in it; "" where nothing is to be said.
     """
 
     name: str
@@ -35,6 +36,12 @@ class FittingPrompt:
     query: int
     key: int
     instead: str
+    note: str
+
+    @property
+    def edits(self) -> tuple[str, ...]:
+        """What is changed in its passes, as it is written: for what is kept of them."""
+        return tuple(edit.written for edit in self.model.edits)
 
     @property
     def labels(self) -> list[str]:
@@ -51,6 +58,13 @@ def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> Fitting
     name, model, instead = fitting(view, fits, needs)
     config = model.config
     part = config.parts[0]
+    note = f"{instead} The edits are of {plain(view.model.name)}." if instead and view.edits else instead
+    if not instead and (others := [edit for edit in view.edits if edit.part != part]):
+        model = edited_model(name, tuple(edit for edit in view.edits if edit.part == part), kind="fitting model")
+        note = (
+            f"This section shows the {part} alone, so {counted(len(others), 'edit')} of other parts "
+            f"{'is' if len(others) == 1 else 'are'} not made here."
+        )
     prompt = view.text if instead else view.prompt
     ids = tuple(model.encode(prompt)) if instead else view.trace.of(part).ids
     last = len(ids) - 1
@@ -64,6 +78,7 @@ def drawn(view: View, fits: Callable[[ModelFacts], bool], needs: str) -> Fitting
         query=min(view.query, last),
         key=min(view.key, last),
         instead=instead,
+        note=note,
     )
 
 

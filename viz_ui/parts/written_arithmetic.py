@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-import viz_model as vm
 from viz_model.heads.cell_arithmetic import CellArithmetic, cell_arithmetic
+from viz_ui.frame.edits import queries_with_set_weights
 from viz_ui.frame.view import View
 from viz_ui.look.formulas import coloured
 from viz_ui.look.glossary import explained
@@ -28,8 +28,7 @@ def draw_arithmetic(view: View, *, products_open: bool = False) -> None:
         )
     )
     own = f"The model's own weight is {number(cell.drawn_weight, 6)}"
-    if any(isinstance(edit, vm.SetWeight) and edit.is_of(view.part, view.layer, view.head) and edit.query == i
-           for edit in view.edits):  # fmt: skip
+    if i in queries_with_set_weights(view.edits, view.part, view.layer, view.head):
         st.markdown(
             f":orange-badge[edited pass] An edit changes the weights of this row after the softmax: here the weight is "
             f"**{number(cell.drawn_weight, 6)}** instead of {number(cell.weight, 6)}.",

@@ -87,9 +87,12 @@ def test_forty_tokens_around_the_hidden_one_are_hidden_in_turn(monkeypatch, posi
 def test_bits_are_worked_out_again_for_another_stretch_or_text(monkeypatch):
     monkeypatch.setattr(blanks, "st", Noted())
     monkeypatch.setattr(blanks, "blank_bits", lambda _, ids, places: [[float(ids[0] + place) for place in places]])
-    bert = SimpleNamespace(model=None)
+    bert = SimpleNamespace(model=None, edits=())
     for ids, places in (((1, 2), range(2)), ((1, 2), range(1, 3)), ((5, 2), range(1, 3))):
-        assert blanks._every_bits(bert, ids, places).tolist() == [ids[0] + place for place in places]
+        found = blanks._every_bits(bert, ids, places)
+        assert found.tolist() == [ids[0] + place for place in places]
+    assert blanks._every_bits(bert, ids, places) is found
+    assert blanks._every_bits(SimpleNamespace(model=None, edits=("off:0.0",)), ids, places) is not found
 
 
 def test_notes_of_cross_attention_are_fields_from_three_tenths_on():

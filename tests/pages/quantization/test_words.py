@@ -181,7 +181,7 @@ def test_the_task_is_the_beginning_of_a_long_prompt(monkeypatch):
     long = tuple(range(300))
     trace = SimpleNamespace(source=None, read=SimpleNamespace(ids=long))
     config = SimpleNamespace(has_unembedding=True, layout="decoder-only")
-    view = SimpleNamespace(trace=trace, model=SimpleNamespace(config=config, has_source=False))
+    view = SimpleNamespace(trace=trace, model=SimpleNamespace(config=config, has_source=False), edits=())
     noted = Noted()
     monkeypatch.setattr(savings, "st", noted)
     monkeypatch.setattr(savings, "measured_ways", lambda _, quantized, ids, new: asked.append(ids) or [way()])

@@ -45,7 +45,7 @@ function drawn(changes = {}, mask = CAUSAL) {
     items, labels: [QUERIES, KEYS, FEATURES], masks: [{ cells: 9 }, { cells: 9 }],
     values: [{ count: 9, half: false, mask: null }, { count: 6, half: false, mask: 0 }, { count: 6, half: false,
       mask: null }],
-    selected: [2, 1], marked: null, matrix_width: 560, feature_width: 256, list_height: 420, ...changes,
+    selected: [2, 1], marked: null, matrix_width: 560, feature_width: 256, list_height: 420, least_cell: 1, ...changes,
   };
   return mounted(panels, "panels", packed(header, new Float32Array(RAW), new Float32Array(WEIGHTS), new Float32Array(Q),
     bitsOf(mask), bitsOf(RAW), colours.sequential, colours.diverging));
@@ -260,7 +260,7 @@ test("what travelled as float16 has three digits, and less than it can say is sa
   const halves = new Uint16Array([0x3c00, 0x0001, 0x3555, 0xc000]); // 1, the smallest, 1/3, −2
   const header = {
     labels: [["0 a", "1 b"], ["0 x", "1 y"]], masks: [{ cells: 4 }], selected: null, marked: null, matrix_width: 560,
-    feature_width: 256, list_height: 420, values: [{ count: 4, half: true, unit: 2, mask: null }],
+    feature_width: 256, list_height: 420, least_cell: 1, values: [{ count: 4, half: true, unit: 2, mask: null }],
     items: [{ kind: "matrix", name: "raw", title: "QKᵀ", caption: "", role: "scores", scale: "diverging", low: -4,
       high: 4,
       values: 0, factor: 1, mask: 0, nonzero: null, ramp: true,
@@ -401,8 +401,16 @@ test("PageUp goes ten rows up, and what a shorter text has not is no longer sele
     low: 0, high: 1,
     values: 0, factor: 1, mask: null, nonzero: null, ramp: true, ...shorter };
   one.send(packed({ items: [item], labels: [["0 a", "1 b"], ["0 x", "1 y"]], masks: [], selected: null, marked: null,
-    values: [{ count: 4, half: false, mask: null }], matrix_width: 560, feature_width: 256, list_height: 420 },
+    values: [{ count: 4, half: false, mask: null }],
+    matrix_width: 560, feature_width: 256, list_height: 420, least_cell: 1 },
   new Float32Array(4), colours.sequential, colours.diverging));
   const frames = one.root.querySelector("[data-panel=weights]").querySelectorAll(".frame.selected");
   assert.deepEqual(frames.map((node) => node.hidden), [true, false]); // query 2 is gone, key 1 is there
+});
+
+test("a cell that is of no token is never smaller than asked for; the matrix then grows", () => {
+  /** @param {number} least_cell */
+  const width = (least_cell) => Number(drawn({ feature_width: 12, least_cell }).root.querySelector("[data-panel=q]")
+    .querySelector("canvas").dataset.cellWidth);
+  assert.deepEqual([width(1), width(14)], [12 / FEATURES.length, 14]);
 });

@@ -93,7 +93,7 @@ export class Panels {
   plan; // what the elements were made for
   /** @type {{ shape: unknown[], labels: (string | string[])[] } | null} */
   laid = null; // what the layout was made for
-  /** @type {{ matrix_width: number, feature_width: number, list_height: number }} */
+  /** @type {{ matrix_width: number, feature_width: number, list_height: number, least_cell: number }} */
   sizes;
   /** @type {number | undefined} */
   width;
@@ -289,7 +289,7 @@ export class Panels {
       rowLabel, columnLabel, room, listHeight: this.sizes.list_height,
       // smaller cells where that lets operator and panel share a line, as long as they can be pointed at
       tokenCell: inStep >= 10 ? inStep : fit(room, tokens),
-      featureCell: (count) => fit(Math.min(room, this.sizes.feature_width), count),
+      featureCell: (count) => Math.max(this.sizes.least_cell, fit(Math.min(room, this.sizes.feature_width), count)),
     };
   }
 

@@ -63,6 +63,7 @@ def panels(
     feature_width: int = 256,
     list_height: int = 420,
     can_zoom: bool = False,
+    least_cell: int = 1,
     on_pick: Callable[[dict], None] | None = None,
     on_open: Callable[[dict], None] | None = None,
 ) -> None:
@@ -74,6 +75,7 @@ def panels(
         and lines or bars tall.
     can_zoom: a matrix of queries and keys with more than `MOST_CELLS` a side is sent pooled, and the reader can zoom to
         its cells; lines and bars of it show the strongest keys and say what they leave out. See `long_matrix`.
+    least_cell: the fewest pixels of a cell that is of no token; a matrix that grows beyond its room is scrolled.
     on_pick: called with {"panel", "row", "column", "query", "key"} after a click or Enter. A number is None
         where the panel does not say it: a cell of Q has no key, a row's label no column.
     on_open: called with {"panel"} when a matrix is asked for as a Plotly heatmap.
@@ -107,6 +109,7 @@ def panels(
         matrix_width=matrix_width,
         feature_width=feature_width,
         list_height=list_height,
+        least_cell=least_cell,
     )
     _component(
         data=pack(*described),
@@ -155,6 +158,7 @@ def _describe_all(
     matrix_width: int = 560,
     feature_width: int = 256,
     list_height: int = 420,
+    least_cell: int = 1,
 ) -> tuple:
     """The header of the blob, and its arrays. long: the matrix that is sent pooled."""
     matrices = check_items(items)
@@ -176,6 +180,7 @@ def _describe_all(
         "matrix_width": matrix_width,
         "feature_width": feature_width,
         "list_height": list_height,
+        "least_cell": least_cell,
     }
     return header | arrays.header(), *arrays.all(), sequential_lut(), diverging_lut()
 
