@@ -38,7 +38,8 @@ function drawn(changes = {}, name = `n${Math.random()}`) {
   ];
   const header = { name, stamp: "s", items, labels: [TOKENS], masks: [{ cells: 16 }], selected: [210, 7], marked: null,
     values: [{ count: 10, half: true, unit: 1, mask: 0 }, { count: 3, half: false, mask: null },
-      { count: 2, half: false, mask: null }], matrix_width: 660, feature_width: 256, list_height: 420, least_cell: 1, ...changes };
+      { count: 2, half: false, mask: null }], matrix_width: 660, feature_width: 256, list_height: 420,
+    least_cell: 1, ...changes };
   const one = mounted(panels, "panels", packed(header, new Float32Array([0.25, 0.5, 1]), new Float32Array([0.25, 0.5]),
     halves, bitsOf(LOWER), colours.sequential, colours.diverging));
   const stage = one.root.querySelector("[data-panel=weights]").querySelector(".stage");

@@ -164,8 +164,8 @@ test("a legend names only what is seen: masked cells, and zeros that are not mas
       low: -1, high: 1, values: 0, factor: 1, mask: 0, nonzero: 1, ramp: true, ...square };
     const one = mounted(panels, "panels", packed({ items: [change], labels: [["0 a", "1 b"]],
       masks: [{ cells: 4 }, { cells: 4 }], values: [{ count: 4, half: false, mask: null }], selected: [0, 0],
-      marked: null, matrix_width: 560, feature_width: 256, list_height: 420, least_cell: 1 }, new Float32Array(values), bitsOf(mask),
-    bitsOf(values), colours.sequential, colours.diverging));
+      marked: null, matrix_width: 560, feature_width: 256, list_height: 420, least_cell: 1 },
+    new Float32Array(values), bitsOf(mask), bitsOf(values), colours.sequential, colours.diverging));
     return [".masked", ".zeros"].filter((name) => !one.root.querySelector(".legend").querySelector(name).hidden);
   }
   assert.deepEqual(legend([1, 0, 1, 1], [0.5, 0, -0.25, 0.25]), [".masked"]);
