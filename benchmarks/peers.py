@@ -37,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import viz_model as vm
 from tests.reference.name_maps import gpt2_config, gpt2_weights, loaded
 from viz_model.model import Model
+from viz_model.transformer.memory_order import order_for_decoding
 
 OWN, FOLDER, SDPA, EAGER = "model.trace", "model.trace, of a folder", "transformers SDPA", "transformers eager"
 LAST, LENS, NNSIGHT = "transformers SDPA, last logits alone", "TransformerLens", "nnsight"
@@ -95,6 +96,7 @@ def main() -> int:
         library = made(shapes.config, "sdpa")
         library.save_pretrained(folder)
         own = Model("own", loaded(gpt2_config(shapes.config), gpt2_weights(library)))
+        order_for_decoding(own.transformer)  # as every model that is loaded
         of_folder = vm.load(folder)
         passes = passes_of(shapes.config, library, own, of_folder)
         for length in shapes.lengths:

@@ -24,6 +24,7 @@ from viz_model.hub.headers import stored_tensors
 from viz_model.memory_limits import refuse_what_cannot_fit
 from viz_model.model import Model
 from viz_model.paths import ROOT
+from viz_model.transformer.memory_order import order_for_decoding
 
 __all__ = [
     "BUNDLED",
@@ -97,6 +98,7 @@ def load(name_or_folder: str | Path) -> Model:
             model = hub.load(folder, fetched.name if fetched else folder.name)
         else:
             model = read_model(folder)
+        order_for_decoding(model.transformer)
         model.stored_as = stored_as(folder)
         model.rounded_to = rounded_to(folder)
     return model
