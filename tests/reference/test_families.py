@@ -330,12 +330,8 @@ def test_contexts_and_facts(ours):
     assert ours("Llama").config.rotary_pairs == "halves"
 
 
-OF_THEIR_OWN = {"DeepSeek-V3"}  # queries and keys of a low-rank product with a norm in its middle
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours):
-    """Or they are refused by the name of the family."""
     whole = ours(name).trace(SOURCE if name in PAIRS else IDS)
     for trace in (whole.of(part) for part in whole.config.parts):
         for layer in range(trace.n_layers):
@@ -343,10 +339,6 @@ def test_scores_and_logits_are_the_sums_of_what_their_components_add(name, ours)
                 stream, found = trace[trace.site("resid_pre", layer)], components(trace, range(trace.length), layer)
                 assert (found.parts.sum(0) - stream).abs().max() <= 1e-5 * stream.abs().max()
             for head in range(trace.config.n_heads):
-                if name in OF_THEIR_OWN:
-                    with pytest.raises(vm.VizError, match=whole.config.family):
-                        trace.score_terms(layer, head, trace.length - 1, 2)
-                    continue
                 found = trace.score_terms(layer, head, trace.length - 1, 2)
                 assert abs(found.remainder) <= 1e-5 * max(1, float(found.terms.abs().sum()))
                 scores = trace.scores(layer, head).double()

@@ -74,7 +74,7 @@ def score_terms(
     """The terms of a cell. scores (T,S): of this head, as drawn; allowed (T,S); bias (T,S) or None. tell: told how many
     keys are read, of how many."""
     equation = run.equation(layer)
-    if equation.turns_otherwise:
+    if equation.turns_otherwise and _maps(run, layer).rotation is None:
         raise VizError(
             f"This model ({run.config.family}) turns its queries and keys in a way of its own, so its scores cannot be "
             "taken apart. Choose another model, such as tiny-llama."
@@ -110,7 +110,8 @@ def parts_of_queries(run: Pass, layer: int, head: int, queries: list[int]) -> tu
     reader = Reader.of_head(head, run.config.n_heads, run.config.d_head)
     reader = read_through((*maps.read, *_known(run, maps.query, "queries")), stream[queries].double(), reader)
     made = components(run, queries, layer)
-    return made.components, turned(made.read(reader), equation.rotation, torch.tensor(queries)) * equation.query_factor
+    parts = turned(made.read(reader), maps.rotation or equation.rotation, torch.tensor(queries))
+    return made.components, parts * equation.query_factor
 
 
 def parts_of_keys(
@@ -131,7 +132,7 @@ def parts_of_keys(
         site = f"{run.config.block_name(run.part, layer)}.resid_pre"
     reader = Reader.of_head(run.config.kv_head(head), run.config.n_kv_heads, run.config.d_head)
     reader = read_through((*before, *key_maps), run.tensors[site][keys].double(), reader)
-    rotation = run.equation(layer).rotation
+    rotation = maps.rotation or run.equation(layer).rotation
     turn = rotation.at(torch.tensor(keys)) if rotation else lambda parts: parts
     return made.components, made.read(reader, lambda parts: then(turn(parts)))
 

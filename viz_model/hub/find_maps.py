@@ -1,6 +1,7 @@
 """What the blocks of a model do to their stream, map by map, as far as the first pass shows it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from viz_model.transformer.linear_maps import AttentionMaps, BlockMaps, Maps, No
 NORM_SITES = {"attn": "norm1", "cross": "norm_cross"}
 
 
-def of_block(found: BlockSites, made: Mapping[str, Mapping[str, Maps | None]]) -> BlockMaps:
+def of_block(found: BlockSites, made: Mapping[str, AttentionMaps]) -> BlockMaps:
     """made: of "attn", and of "cross" where there is one, what makes queries, keys and values."""
     sites, is_post = found.sites, found.norm_place == "post"
     is_parallel = "resid_mid" not in sites and "ffn.out" in sites
@@ -41,7 +42,7 @@ def _stream_behind(name: str, sites: Mapping[str, Event]) -> str:
     return "resid_self" if name == "attn" and "cross.out" in sites else "resid_mid"
 
 
-def _of_attention(found: BlockSites, name: str, made: Mapping[str, Maps | None], is_told_apart: bool) -> AttentionMaps:
+def _of_attention(found: BlockSites, name: str, made: AttentionMaps, is_told_apart: bool) -> AttentionMaps:
     sites, norm = found.sites, NORM_SITES[name]
     norms = (Norm(sites[norm].module),) if norm in sites else ()
     is_post = found.norm_place == "post"
@@ -50,11 +51,4 @@ def _of_attention(found: BlockSites, name: str, made: Mapping[str, Maps | None],
         output = (Product(sites[f"{name}.out"].module),)
         output += (Norm(sites[f"{name}.out_norm"].module),) if f"{name}.out_norm" in sites else ()
         output += (Scaled(found.scaled[name]),) if name in found.scaled else ()
-    return AttentionMaps(
-        read=() if is_post else norms,
-        query=made["q"],
-        key=made["k"],
-        value=made["v"],
-        output=output,
-        after=norms if is_post else (),
-    )
+    return replace(made, read=() if is_post else norms, output=output, after=norms if is_post else ())

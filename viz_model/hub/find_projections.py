@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from viz_model.hub import find_latent
 from viz_model.hub.attention import AttentionCall
 from viz_model.hub.host import HubTransformer
-from viz_model.hub.recording import Event, first_event
+from viz_model.hub.recording import EXACT, Event, entered_by, first_event, holds_same
 from viz_model.transformer.attention import LATENT, LINEAR, NORMED, OTHER, TURNED_NORMED, Equation
 from viz_model.transformer.hooks import site
-from viz_model.transformer.linear_maps import Maps, Norm, Product, Rearranged
+from viz_model.transformer.linear_maps import AttentionMaps, Maps, Norm, Product, Rearranged
 from viz_model.transformer.positions import Rotation, rotary_angles
 
-EXACT = 1e-4
 PAIRS = ("halves", "neighbours")
 LATE_TURNS = {LATENT, TURNED_NORMED}
 
@@ -56,9 +56,9 @@ def install(
     until: int | None = None,
     *,
     clips: bool = False,
-) -> tuple[Equation, dict[str, Maps | None]]:
+) -> tuple[Equation, AttentionMaps]:
     """Offer q_pre and k_pre of an attention, where it turns what a module gave; gives its equation, and the maps that
-    make its queries "q", keys "k" and values "v".
+    make its queries, keys and values.
 
     events: those of its block before the product. read: what its queries are made of (B,T,C). thetas: frequencies that
     a rotation of this model may have, in texts of up to `until` tokens. clips: whether large numbers of queries, keys
@@ -88,7 +88,10 @@ def install(
         turns_otherwise=rotation is None and bool(turned),
         slopes=None if call.bias is None else slopes(call.bias),
     )
-    return equation, made
+    maps = AttentionMaps(query=made["q"], key=made["k"], value=made["v"])
+    if kinds["k"] == LATENT:
+        maps = find_latent.with_maps(maps, events, call, read, thetas, until)
+    return equation, maps
 
 
 def clips(host: HubTransformer) -> bool:
@@ -111,11 +114,12 @@ def made_of(events: Sequence[Event], out: Event | None, mixed: Tensor) -> str:
     """How what an attention writes comes of its mixed values (B,H,T,D)."""
     if out is None:
         return OTHER
-    entered, joined = _entered(events, out).tensor, mixed.transpose(1, 2).flatten(-2)
-    if _holds(joined, entered):
+    entered, joined = entered_by(events, out).tensor, mixed.transpose(1, 2).flatten(-2)
+    if holds_same(joined, entered):
         return LINEAR
-    norm = first_event(events, lambda event: event.is_norm and event.kind == "out" and _holds(event.tensor, entered))
-    return NORMED if norm is not None and _holds(joined, _entered(events, norm).tensor) else OTHER
+    norms = (event for event in events if event.is_norm and event.kind == "out")
+    norm = first_event(norms, lambda event: holds_same(event.tensor, entered))
+    return NORMED if norm is not None and holds_same(joined, entered_by(events, norm).tensor) else OTHER
 
 
 def facts(host: HubTransformer) -> dict:
@@ -215,7 +219,7 @@ def _made(events: Sequence[Event], found: Projection | None, read: Tensor | None
     if event.is_norm:
         entered = first_event(events, lambda other: other.kind == "in" and other.module is event.module)
         module = event.module
-        event = first_event(events, lambda other: other.is_product and _holds(other.tensor, entered.tensor))
+        event = first_event(events, lambda other: other.is_product and holds_same(other.tensor, entered.tensor))
         if event is not None:
             apart, take = _as_read(event.tensor, entered.tensor, take)
             norm = (*apart, Norm(module))
@@ -249,16 +253,10 @@ def _made_otherwise(events: Sequence[Event], found: dict, call: AttentionCall, r
     for letter in "qk":
         norm = found[letter] and found[letter].event
         if norm is not None and norm.is_norm and read is not None:
-            product = _turned_into(events, _entered(events, norm).tensor)
-            if product is not None and torch.equal(_entered(events, product).tensor, read):
+            product = _turned_into(events, entered_by(events, norm).tensor)
+            if product is not None and torch.equal(entered_by(events, product).tensor, read):
                 made[letter] = TURNED_NORMED
-    return made if read is None else made | _made_in_two(events, call, read)
-
-
-def _entered(events: Sequence[Event], given: Event) -> Event:
-    """What a module read when it gave this; it may be called more than once (Llama 4 has one norm for both)."""
-    before = events[: events.index(given)]
-    return first_event(reversed(before), lambda event: event.kind == "in" and event.module is given.module)
+    return made if read is None else made | find_latent.kinds(events, call, read)
 
 
 def _turned_into(events: Sequence[Event], heads: Tensor) -> Event | None:
@@ -273,74 +271,6 @@ def _turned_into(events: Sequence[Event], heads: Tensor) -> Event | None:
                 if torch.allclose(before[:, 0], turned[:, 0], **near) and same_length:
                     return event
     return None
-
-
-def _made_in_two(events: Sequence[Event], call: AttentionCall, read: Tensor) -> dict[str, str]:
-    """`LATENT` for what is a norm of few numbers times a matrix, but for the last numbers of each head, which turn.
-
-    Turned numbers may lie in another order, but at position 0 they are the same ones.
-    """
-    found = {}
-    values = call.value.shape[-1]
-    for letter, there in (("q", call.query), ("k", call.key), ("v", call.value)):
-        heads, length, width = there.shape[1:]
-        for event in (one for one in events if one.is_product and one.tokens == length):
-            rows = event.tensor.flatten(1, -2)  # (B,T,·), also of (B,1,T,·)
-            if rows.shape[1] != length or rows.shape[-1] % heads or not _is_normed_product(events, event, read):
-                continue
-            each = rows.unflatten(-1, (heads, -1)).transpose(1, 2)  # (B,H,T,·)
-            keys = each.shape[-1] - values  # where it makes keys and values of each head, side by side
-            if letter == "v" and keys > 0 and torch.equal(each[..., keys:], there):
-                found[letter] = LATENT
-            if letter == "k" and 0 < keys < width and torch.equal(each[..., :keys], there[..., :keys]):
-                found[letter] = LATENT if _turned_of(events, there[..., keys:], read) else OTHER
-            if letter == "q" and each.shape[-1] == width:
-                kept = int((each == there).all(2).all(1).all(0).long().cumprod(-1).sum())
-                if 0 < kept < width and _is_turn(each[..., kept:], there[..., kept:]):
-                    found[letter] = LATENT
-    return found
-
-
-def _is_normed_product(events: Sequence[Event], event: Event, read: Tensor) -> bool:
-    """Whether a product reads the norm of (a part of) another one, of what the attention reads."""
-    entered = _entered(events, event)
-    norm = first_event(events, lambda one: one.is_norm and one.kind == "out" and _holds(one.tensor, entered.tensor))
-    if norm is None:
-        return False
-    few = _entered(events, norm).tensor
-    return any(
-        one.is_product and one.tensor.shape[-1] >= few.shape[-1] and torch.equal(one.tensor[..., : few.shape[-1]], few)
-        for one in _products_of(events, read)
-    )
-
-
-def _products_of(events: Sequence[Event], read: Tensor) -> Iterator[Event]:
-    for event in events:
-        if event.is_product and torch.equal(_entered(events, event).tensor, read):
-            yield event
-
-
-def _turned_of(events: Sequence[Event], there: Tensor, read: Tensor) -> bool:
-    """Whether all heads share these numbers (B,H,T,·), which are the last of a product, turned."""
-    if not torch.equal(there, there[:, :1].expand_as(there)):
-        return False
-    width = there.shape[-1]
-    products = (event for event in _products_of(events, read) if event.tensor.shape[-1] >= width)
-    return any(_is_turn(event.tensor[:, None, :, -width:], there[:, :1]) for event in products)
-
-
-def _is_turn(before: Tensor, there: Tensor) -> bool:
-    near = {"atol": EXACT, "rtol": EXACT}
-    first = (one[:, :, 0].sort(-1)[0] for one in (before, there))
-    return torch.allclose(*first, **near) and torch.allclose(before.norm(dim=-1), there.norm(dim=-1), **near)
-
-
-def _holds(made: Tensor, entered: Tensor) -> bool:
-    """Whether both are the same numbers, heads put apart (B,T,H·D) -> (B,T,H,D) or (B,H,T,D), or not."""
-    if made.numel() != entered.numel():
-        return False
-    shapes = (entered, entered.transpose(1, 2)) if entered.dim() == 4 else (entered,)
-    return any(torch.equal(made, one.reshape(made.shape)) for one in shapes)
 
 
 def _candidates(events: Sequence[Event], letter: str, call: AttentionCall) -> Iterator[tuple[Event, HeadAxes]]:

@@ -1,11 +1,13 @@
 """What the modules of a model read and gave in its first pass: the evidence by which their hook sites are found."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+EXACT = 1e-4  # how far apart two numbers may be that are taken for the same one, of a pass in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,20 @@ class Event:
 def first_event(events: Iterable[Event], fits: Callable[[Event], bool]) -> Event | None:
     """The first that fits, or None."""
     return next((event for event in events if fits(event)), None)
+
+
+def entered_by(events: Sequence[Event], given: Event) -> Event:
+    """What a module read when it gave this; it may be called more than once (Llama 4 has one norm for both)."""
+    before = events[: events.index(given)]
+    return first_event(reversed(before), lambda event: event.kind == "in" and event.module is given.module)
+
+
+def holds_same(made: Tensor, entered: Tensor) -> bool:
+    """Whether both are the same numbers, heads put apart (B,T,H·D) -> (B,T,H,D) or (B,H,T,D), or not."""
+    if made.numel() != entered.numel():
+        return False
+    shapes = (entered, entered.transpose(1, 2)) if entered.dim() == 4 else (entered,)
+    return any(torch.equal(made, one.reshape(made.shape)) for one in shapes)
 
 
 def has_bias(module: nn.Module) -> bool:

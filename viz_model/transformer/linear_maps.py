@@ -262,6 +262,30 @@ class Rearranged:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """The first `few` numbers go through maps, and the others stay as they are, behind what comes out of these (latent
+    attention). Each number that is read of it must be of one of the two."""
+
+    few: int
+    maps: "Maps"
+    is_frozen = True
+
+    def of(self, entering: Tensor) -> Tensor:
+        return torch.cat((through(self.maps, entering[..., : self.few]), entering[..., self.few :].double()), -1)
+
+    def read_back(self, entering: Tensor, reader: Reader) -> Reader:
+        out = reader.directions.shape[-1] - (entering.shape[-1] - self.few)
+        first, others = reader.directions[..., :out], reader.directions[..., out:]
+        before = read_through(self.maps, entering[..., : self.few], Reader(first, reader.factor, 0 * reader.factor))
+        factor = torch.where(first.any(-1).any(0), before.factor, reader.factor)  # (n,E)
+        directions = torch.cat((before.directions, others.expand(*before.directions.shape[:2], -1)), -1)
+        return Reader(directions, factor, reader.constant + before.constant)
+
+    def linear(self, rows: Tensor) -> Tensor:
+        raise VizError("A norm of some numbers beside others says nothing of both without a pass.")
+
+
+@dataclass(frozen=True)
 class AttentionMaps:
     """Of one attention.
 
@@ -269,6 +293,7 @@ class AttentionMaps:
     made of the encoder output. query, key, value: from that to (heads,n,D), before queries and keys are turned by their
     position. output: from heads
     side by side (n,H·D) to what is added to the stream. after: from the sum to the stream. None: it is no such map.
+    rotation: how these queries and keys are turned, where that is not the one of the attention's equation.
     """
 
     read: Maps = ()
@@ -277,6 +302,7 @@ class AttentionMaps:
     value: Maps | None = None
     output: Maps | None = None
     after: Maps = ()
+    rotation: Rotation | None = None
 
 
 @dataclass(frozen=True)
