@@ -8,6 +8,8 @@ import pytest
 
 from pages.layouts import cross_attention
 from pages.masks import sides
+from pages.patching import prompts
+from pages.patching.examples import PromptPair
 from pages.positions import rotation, tables, word_order
 from pages.prediction import sources
 from pages.quantization import weights
@@ -16,6 +18,7 @@ from tests.support.page_parts import Noted, page_module
 from viz_model.attribution.components import Component
 from viz_model.masking.drawn_mask import encode_mask
 from viz_ui.components.rotary_pairs import Moved
+from viz_ui.frame import sidebar
 
 CHOOSERS = ("choose", "choose_cell", "choose_head", "choose_head_to_read", "choose_pair", "choose_picked_cell")
 
@@ -76,6 +79,21 @@ def test_a_digit_and_a_letter_are_a_cell_of_cross_attention(clicked):
     assert clicked(cross_attention, "_pick_head", 1, 3) == [("choose", (), {"cross_head": (1, 3)})]
     assert clicked(cross_attention, "_take", "3 May") == [("choose", (), {"source": "3 May", "cross_cell": None})]
     assert clicked(watched, "_pick_head", 1, 3) == [("choose", (), {"live_head": (1, 3)})]
+
+
+def test_another_text_begins_with_a_cell_of_its_own(clicked):
+    """The former cell says nothing of it."""
+    examples = {"one": "a text", "two": "another text"}
+    chosen = clicked(sidebar, "_take_example", examples=examples, example="two")
+    assert chosen == [("choose", (), {"prompt": "another text", "cell": None})]
+    model = SimpleNamespace(name="m", tokenizer=True, has_source=True, examples=examples)
+    chosen = clicked(sidebar, "_begin_with_its_kind", model, prompt="of the former", examples={"": "of the former"})
+    assert chosen == [("choose", (), {"prompt": "a text", "cell": None})]
+    pair = PromptPair("words", "clean", "corrupted", (1, 0), (12, 2))
+    answers = {"clean_answer": "", "corrupted_answer": ""}
+    assert clicked(prompts, "_take", pair) == [
+        ("choose", (), {"prompt": "clean", "other": "corrupted", "head": (1, 0), "cell": (12, 2)} | answers)
+    ]
 
 
 def test_a_target_is_a_query_of_the_stack_that_is_asked(clicked):

@@ -14,7 +14,7 @@ from pages.heads import grid
 from pages.masks import sides
 from pages.masks.sides import Side
 from pages.misconceptions import taking_over, weight
-from pages.over_a_text import measured, texts
+from pages.over_a_text import measured, shown_windows, texts
 from pages.patching import maps
 from pages.patching.maps import MapChoice
 from pages.patching.prompts import ComparedRuns
@@ -86,6 +86,11 @@ def ablations(view, key=(ZERO,)):
     return page.ablations(view, Replaced(ZERO, key), Effect(PREDICTION))
 
 
+def examples(view, pattern="first token"):
+    found = SimpleNamespace(words=lambda *_: "", windows=(1, 2))
+    shown_windows.draw_windows(view, found, pattern, "a report")
+
+
 PLACES = {"layer": {"layer": 0}, "head": {"head": 1}, "query": {"query": 2}, "key": {"key": 1}}
 PASS = tuple(OTHERS)
 KEPT = {  # what is kept, and what its key is to tell apart; a page that edits nothing needs no edits in it
@@ -96,6 +101,7 @@ KEPT = {  # what is kept, and what its key is to tell apart; a page that edits n
     "ablations": (ablations, (*PASS, "query")),
     "map of heads": (head_map, tuple(name for name in PASS if name != "edits")),
     "map of a layer": (lambda view: head_map(view, HEAD_POSITIONS), ("layer",)),
+    "examples of a head": (examples, ("layer", "head")),
     "pictures before and after": (lambda view: effects._pictures_of(view, None, Noted()), PASS),
 }
 
@@ -105,10 +111,12 @@ def test_what_is_kept_for_a_visitor_is_kept_under_all_that_it_is_of(monkeypatch,
     def ask(*_, of, **__):
         raise Asked(of)
 
-    for module in (weight, taking_over, lens, why_here, maps):
+    for module in (weight, taking_over, lens, why_here, maps, shown_windows):
         monkeypatch.setattr(module, "kept_result", ask)
     monkeypatch.setattr(effects, "_pictures", lambda _, __, *key: ask(of=key[:-1]))  # without the choice, see below
     monkeypatch.setattr(why_here, "_compared", lambda _: "row")
+    monkeypatch.setattr(shown_windows, "linked", lambda *_, **__: True)
+    monkeypatch.setattr(shown_windows, "st", Noted())
     look, names = KEPT[kept]
 
     def key(**changes):
@@ -135,11 +143,31 @@ def test_a_choice_that_changes_the_numbers_changes_the_key(monkeypatch):
     monkeypatch.setattr(lens, "kept_result", lambda *_, of, **__: keys.append(of))
     for positions in (range(2), range(1, 3)):
         lens.lens(here, positions)
+    for name in ("st", "linked", "shaded_texts"):
+        monkeypatch.setattr(shown_windows, name, noted)
+    monkeypatch.setattr(shown_windows, "kept_result", lambda *_, of, **__: keys.append(of) or [])
+    for pattern in ("first token", "previous token"):
+        examples(here, pattern)
     monkeypatch.setattr(switch_off_choice, "st", noted)
     for typed in ("a text", "another text", ""):
         monkeypatch.setattr(switch_off_choice, "linked", lambda *_, typed=typed, **__: typed)
         keys.append(switch_off_choice._text(view_of(vm.Model("small", small_model()))).key)
-    assert len(set(keys)) == len(keys) == 12
+    assert len(set(keys)) == len(keys) == 14
+
+
+def test_a_search_that_was_asked_for_is_not_made_again_at_another_query(monkeypatch):
+    noted, made = Noted(), []
+    monkeypatch.setattr(taking_over, "st", noted)
+    monkeypatch.setattr(taking_over, "kept_result", lambda *_, of, **__: made.append(of))
+    taking_over.draw_search(view())
+    [(_, button)] = noted.of("button")
+    button["on_click"]()
+    taking_over.draw_search(view())
+    assert len(made) == 1
+    for changes in (*(one for name, one in OTHERS.items() if name != "mask"), PLACES["query"]):
+        taking_over.draw_search(view(**changes))
+    assert len(made) == 1
+    assert len(noted.of("button")) == 1 + len(OTHERS)
 
 
 def test_a_masked_pass_of_changed_tokens_is_another_one():

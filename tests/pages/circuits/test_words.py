@@ -200,3 +200,13 @@ def test_what_is_kept_is_told_apart_by_part_kind_distance_and_head(monkeypatch):
     assert len(set(asked)) == len(asked)
     measured.composition(of, None, "value", 5)
     assert asked[-1] in asked[:-1], "values are turned by no position"
+
+
+def test_the_key_stands_at_most_as_far_as_the_longest_text_reaches():
+    page, boxes = page_module("circuits"), []
+    page.linked = lambda _, *box, **__: boxes.append(box) or 0
+    rotary = view_of(vm.Model("small", small_model(position="rotary")), IDS)
+    page.draw_distance_box(rotary)
+    assert boxes == [("Distance from query to key", 0, 23, 0)]  # of 24 tokens
+    page.draw_distance_box(view_of(vm.Model("small", small_model()), IDS))
+    assert len(boxes) == 1

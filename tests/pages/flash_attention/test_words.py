@@ -123,3 +123,22 @@ def test_both_ways_are_compared_at_the_longest_text_that_both_can_read():
     curves = measured._curves(timings, lambda call: call.seconds)
     np.testing.assert_array_equal(curves["full matrix"], [0.5, 2.0, np.nan])
     np.testing.assert_array_equal(curves["fused"], [0.064, 0.128, 0.256])
+
+
+@pytest.mark.parametrize(
+    ("order", "first", "last"),
+    [("queries outside", (3 * 6 + 2 * 12, 0), (5 * 6 + 9 * 12, 5 * 7)),
+     ("keys outside", (2 * 12 + 3 * 14, 5 * 8 + 3 * 8), (5 * 12 + 12 * 14, 5 * 8 + 12 * 8))],
+)  # fmt: skip
+def test_a_tile_travels_with_each_of_its_numbers_under_its_own_name(view, order, first, last):
+    """Q has 6 numbers a query, K and V have 12 a key; with the keys outside, the 8 of O, m and l go and come.
+
+    Of two queries with all five keys and of three with four, for the fifth is masked."""
+    made = run.tiled_attention(OneHead.of(view.trace, 1, 2), 3, 2, order)
+    drawn = run.pictures(made)
+    for tile, picture in zip(made.tiles, drawn, strict=True):
+        assert (picture.rows, picture.columns) == (tile.rows, tile.columns)
+        for name in ("scores", "allowed", "exponentials", "maximum", "total", "rescaling", "output"):
+            np.testing.assert_array_equal(getattr(picture, name), getattr(tile, name))
+    assert (drawn[0].read, drawn[0].written) == tuple(4 * one for one in first)
+    assert (drawn[-1].read, drawn[-1].written) == tuple(4 * one for one in last)

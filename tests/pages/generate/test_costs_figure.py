@@ -15,7 +15,7 @@ PROMPT, NEW = "The queen gave the girl a ring.", 5
 
 @pytest.fixture(scope="module")
 def curves():
-    """(plot, name) -> numbers, of steps whose times and differences are given."""
+    """The steps, (plot, name) -> numbers, and where a line stands in each plot; times and differences are given."""
     steps = vm.load("tiny-gpt").generate(PROMPT, max_new_tokens=NEW, compare=True)
     steps = [
         replace(step, seconds=0.001 * (n + 1), seconds_uncached=0.25 * (n + 1), largest_difference=1e-6 * (n + 1))
@@ -23,11 +23,12 @@ def curves():
     ]
     figure = cost_figure(steps, 2, dark=False)
     plots = {"x" if n == 0 else f"x{n + 1}": title for n, title in enumerate(PANELS)}
-    return steps, {(plots[one.xaxis], one.name): list(one.y) for one in figure.data}
+    numbers = {(plots[one.xaxis], one.name): list(one.y) for one in figure.data}
+    return steps, numbers, {plots[line.xref]: line.x0 for line in figure.layout.shapes}
 
 
 def test_bytes_that_are_used_are_those_of_the_library_and_all_are_reserved_at_once(curves):
-    steps, found = curves
+    steps, found, _ = curves
     read = [step.read for step in steps]
     used = []
     for length in read:
@@ -40,7 +41,7 @@ def test_bytes_that_are_used_are_those_of_the_library_and_all_are_reserved_at_on
 
 
 def test_flops_are_those_that_are_counted_by_hand(curves):
-    steps, found = curves
+    steps, found, _ = curves
     matrices = 4 * (4 * 256 * 256 + 2 * 256 * 1024)  # L times Q, K, V, output and the two of the feed-forward
     read = np.array([step.read for step in steps])
     queries = np.array([read[0]] + [1] * (NEW - 1))
@@ -53,8 +54,12 @@ def test_flops_are_those_that_are_counted_by_hand(curves):
 
 
 def test_times_and_differences_are_those_of_the_steps(curves):
-    _, found = curves
+    _, found, _ = curves
     each = np.arange(1, NEW + 1)
     np.testing.assert_allclose(found["time of a step, ms", WITH], each)
     np.testing.assert_allclose(found["time of a step, ms", WITHOUT], 250 * each)
     np.testing.assert_allclose(found["largest difference of logits", "at most"], 1e-6 * each)
+
+
+def test_the_step_that_is_looked_at_is_marked_in_every_plot(curves):
+    assert curves[2] == dict.fromkeys(PANELS, 2)

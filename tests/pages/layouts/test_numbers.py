@@ -121,3 +121,17 @@ def test_the_letter_that_a_digit_reads_most_is_selected_unless_one_is_chosen(pai
         assert options["selected"] == selected
         np.testing.assert_array_equal(matrix.values, weights)
         assert (len(matrix.row_labels), len(matrix.column_labels)) == (3, 5)
+
+
+def test_one_model_sees_both_sides_of_the_hidden_token_and_the_other_one_what_stands_before_it(monkeypatch):
+    noted = Noted()
+    for name in ("st", "seen_tokens", "choose", "_draw_guesses", "_draw_every_blank"):
+        monkeypatch.setattr(blanks, name, noted if name == "st" else getattr(noted, name))
+    trace = SimpleNamespace(ids=IDS, length=5, token_bytes=[b"x"] * 5)
+    monkeypatch.setattr(blanks, "held", lambda *_: 3)
+    monkeypatch.setattr(blanks, "example", lambda name: SimpleNamespace(model=SimpleNamespace(name=name), trace=trace))
+    blanks.draw_blank()
+    [((_, rows), options)] = noted.of("seen_tokens")
+    assert [(row.title, row.blank, row.seen_until) for row in rows] == [("tiny-bert", 3, 5), ("tiny-gpt", 3, 3)]
+    options["on_pick"](2)
+    assert noted.of("choose") == [((), {"blank": 2})]

@@ -8,7 +8,7 @@ import torch
 
 import viz_model as vm
 from pages.positions import beyond_trained_length as beyond
-from pages.positions import distance_bias, rotation, tables, where_they_enter, word_order
+from pages.positions import distance_bias, figures, rotation, tables, where_they_enter, word_order
 from tests.support.numbers import numbers_in, read_number
 from tests.support.page_parts import Noted
 from tests.support.small_models import CONTEXT, small_model
@@ -156,3 +156,12 @@ def test_the_chosen_cell_is_framed_where_its_tokens_stand_now(monkeypatch):
     shown = SimpleNamespace(query=0, key=2, layer=0, head=0, model=SimpleNamespace(name="m"))
     word_order._draw_matrices(None, shown, SimpleNamespace(order=order))
     assert [options["selected"] for _, options in noted.of("panels")] == [(0, 2), (1, 0), (0, 2)]
+
+
+def test_the_last_row_that_was_trained_is_marked():
+    band = np.zeros(48), np.ones(48)
+    figure = figures.distance_figure({"learned": (np.full(48, 0.5), band)}, trained=24, theme="light")
+    assert [(line.x0, line.x1) for line in figure.layout.shapes] == [(23, 23)]
+    assert [(words.x, words.text.strip()) for words in figure.layout.annotations] == [(23, "row 23")]
+    figure = figures.wavelength_figure({"own": np.ones(3), "other": np.ones(3)}, trained=24, theme="dark")
+    assert {line.y0 for line in figure.layout.shapes} == {24}

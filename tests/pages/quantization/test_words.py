@@ -188,3 +188,30 @@ def test_the_task_is_the_beginning_of_a_long_prompt(monkeypatch):
     savings.draw_savings(view, SimpleNamespace(choice=Choice(NF4)))
     assert asked == [long[:256]]
     assert "the first 256 tokens of this prompt" in noted.words
+
+
+@pytest.mark.parametrize(("local", "shape"), [("ffn.up", (96, 24)), ("ffn.down", (24, 96))])
+def test_the_boxes_of_a_matrix_reach_to_its_last_output_and_its_last_input(model, monkeypatch, local, shape):
+    """The framed weight is drawn in its own stretch of 64 inputs, at its place in it."""
+    noted, boxes = Noted(linked=local), []
+    quantized = quantize(model, Choice(NF4))
+    view, cell = view_of(model, IDS, layer=1), (shape[0] - 1, shape[1] - 1)
+    for name, value in (
+        ("st", noted), ("linked", noted.linked), ("held", noted.held), ("hold", noted.hold), ("panels", noted.panels),
+        ("chosen_value", lambda _: cell), ("half_of_pair", lambda _, *box, **__: boxes.append(box)),
+        ("open_noted_matrix", noted.open_noted_matrix),
+    ):  # fmt: skip
+        monkeypatch.setattr(weights, name, value)
+    tensor = weights.chosen_tensor(view, quantized)
+    assert (tensor.place.layer, tuple(tensor.before.shape)) == (1, shape)
+    assert boxes == [("Output", "matrix_cell", 0, shape[0] - 1), ("Input", "matrix_cell", 1, shape[1] - 1)]
+    weights.draw_cells(view, tensor, *cell)
+    [((items,), options)] = noted.of("panels")
+    left = cell[1] // 64 * 64
+    assert options["marked"] == {"output": 7, "input": cell[1] - left}
+    found = {item.name: item for item in items}
+    rows, columns = slice(cell[0] - 7, cell[0] + 1), slice(left, cell[1] + 1)
+    before, after = tensor.before[rows, columns], tensor.after.dequantized()[rows, columns]
+    for name, values in {"before": before, "after": after, "error": after - before}.items():
+        np.testing.assert_array_equal(found[name].values, values)
+    assert (found["before"].row_labels[7], found["before"].column_labels[-1]) == tuple(map(str, cell))

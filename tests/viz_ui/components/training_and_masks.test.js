@@ -42,9 +42,11 @@ test("at the cursor stand the numbers of that step", () => {
   happens(one.root, "keydown", { key: "ArrowRight" });
   assert.equal(readout(), "induction 0.500"); // no loss was measured there
   assert.equal(Number(one.root.querySelector(".cursor").getAttribute("x1")), x(20));
-  happens(one.root.querySelector(".curves"), "pointerdown", { clientX: x(34) });
-  assert.equal(one.root.querySelector(".place").textContent, "40 of 50"); // the nearest
-  happens(one.root.querySelector(".curves"), "pointerup");
+  for (const [step, nearest] of [[34, 40], [29.5, 20], [30.5, 40], [4.5, 0], [5.5, 10]]) {
+    happens(one.root.querySelector(".curves"), "pointerdown", { clientX: x(step) });
+    assert.equal(one.root.querySelector(".place").textContent, `${nearest} of 50`);
+    happens(one.root.querySelector(".curves"), "pointerup");
+  }
 });
 
 const CAUSAL = [1, 0, 0, 1, 1, 0, 1, 1, 1];

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.support.page_parts import Noted
+import viz_model as vm
+from tests.support.page_parts import Noted, view_of
+from tests.support.small_models import small_model
+from viz_model.attribution.components import EMBEDDING, HEAD, Component
 from viz_ui.parts import term_bars
 
 
@@ -36,3 +39,19 @@ def test_a_name_a_number_and_the_sum_of_the_rest_stand_at_each_bar(bars):
     assert list(found.customdata) == ["component 1", "component 2", "the other 3, together"]
     assert list(found.x) == [-3.0, 2.0, 0.375]
     assert [float(text.replace("−", "-")) for text in found.text] == list(found.x)
+
+
+@pytest.mark.parametrize("part", ["decoder", "cross"])
+def test_the_writer_of_a_term_is_looked_at_where_it_wrote_and_at_what_it_read_most(monkeypatch, part):
+    noted = Noted()
+    monkeypatch.setattr(term_bars, "choose", noted.choose)
+    model = vm.Model("pair", small_model(layout="encoder-decoder", n_encoder_layers=3))
+    view = view_of(model, (5, 9, 11, 9, 4), target=(3, 7, 2), part="decoder", layer=1, head=3)
+    term_bars.look_at_writer(view, Component(HEAD, 0, 1, part), 2)
+    key = int(view.trace.of(part).weights(0, 1)[2].argmax())
+    other = {} if part == "decoder" else {"part": part}
+    assert noted.of("choose") == [((), {"head": (0, 1), "cell": (2, key)} | other)]
+    assert key != 2
+    noted.calls.clear()
+    term_bars.look_at_writer(view, Component(EMBEDDING), 2)
+    assert not noted.calls
