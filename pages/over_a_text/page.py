@@ -7,6 +7,7 @@ import streamlit as st
 
 import viz_model as vm
 from pages.over_a_text.figures import curve_figure, scatter_figure
+from pages.over_a_text.finder import draw_finder
 from pages.over_a_text.measured import reading_key, report
 from pages.over_a_text.shown_windows import draw_windows
 from pages.over_a_text.texts import ChosenText, choose_text
@@ -51,6 +52,7 @@ def draw() -> None:
         with main_picture():
             draw_heads(found, pattern, text)
         draw_windows(view, found, pattern, key)
+        draw_finder(view, found, pattern, key)
         draw_table(found)
         draw_scatter(found)
     except vm.VizError as error:

@@ -18,6 +18,7 @@ from viz_model.arguments import of_type, said, text, whole_number
 from viz_model.errors import MaskError, VizError
 from viz_model.heads import patterns as known
 from viz_model.heads.examples import ExampleGroup, ExampleReader, HeadExample, groups
+from viz_model.heads.finder import alike_over
 from viz_model.heads.names import HeadName, HeadNames
 from viz_model.heads.patterns import NUMBERS, PATTERNS, Base, CellSets, HeadSums, Seen
 from viz_model.heads.reading import at_once, cells_of, pass_through
@@ -251,6 +252,13 @@ class HeadReport:
             )
             for place, of, whole, some in found
         ]
+
+    def alike(self, layer: int, head: int, tell: Tell = untold) -> np.ndarray:
+        """Of every head, how much of its attention goes where this head's goes, over the windows: (L,H), see
+        `finder.alike`. The windows are read twice more. Raises VizError for a head that is not there."""
+        layer, head = self._refuse_no_head(layer, head)
+        batches = shuffled_batches(self.windows, at_once(self.model, self.windows))
+        return alike_over(self.model, batches, self.part, self.mask, layer, head, tell)
 
     def _shown_by(self, layer: int, head: int, pattern: str | None) -> tuple[str, np.ndarray]:
         """The pattern, and how much of it each window shows: (N,)."""

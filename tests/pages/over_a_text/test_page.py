@@ -43,14 +43,14 @@ def test_the_numbers_and_the_name_of_a_head():
     assert f"Uniform attention would have {number(uniform, 3)}." in said(test)
     assert "16 windows (4,096 tokens) of fairy tales that were kept out of training." in said(test)
     assert address_of(test)["pattern"] == "k before"
-    table = test.dataframe[0].value
+    table = test.dataframe[-1].value
     assert len(table) == len(found.scores)
     np.testing.assert_array_equal(table["mean"], found.scores["mean"])
 
 
 def test_the_table_shows_what_is_chosen():
     test = opened("over_a_text", **QUICK, table_patterns=["induction", "entropy"], table_layers=["1", "2"])
-    table = test.dataframe[0].value
+    table = test.dataframe[-1].value
     assert set(table.pattern) == {"induction", "entropy"}
     assert set(table.layer) == {1, 2}
     assert len(table) == 2 * 2 * 8
@@ -244,8 +244,8 @@ def test_means_that_no_query_has_are_masked(monkeypatch):
     values, allowed = drawn_matrices(test)["pattern_means"]
     assert values.shape == (4, 8)
     assert allowed.all()
-    assert {"itself", "first token", "evenly spread"} <= set(test.dataframe[0].value.pattern)
-    assert "previous token" not in set(test.dataframe[0].value.pattern)
+    assert {"itself", "first token", "evenly spread"} <= set(test.dataframe[-1].value.pattern)
+    assert "previous token" not in set(test.dataframe[-1].value.pattern)
 
 
 def test_a_text_that_the_model_cannot_read_is_said():

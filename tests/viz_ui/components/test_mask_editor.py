@@ -21,6 +21,7 @@ def test_the_blob_holds_labels_and_one_bit_a_cell():
     assert (header["rows"], header["columns"]) == (LABELS, LABELS)
     assert (header["name"], header["answered"]) == ("Mask A", 4)
     assert header["cursor"] == [2, 2]  # brought into the mask
+    assert header["states"] == ["open", "closed (−∞)"]
     assert np.array_equal(np.unpackbits(np.frombuffer(body, np.uint8), count=9), CELLS.ravel())
 
 

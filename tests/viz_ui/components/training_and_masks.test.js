@@ -52,7 +52,8 @@ test("at the cursor stand the numbers of that step", () => {
 const CAUSAL = [1, 0, 0, 1, 1, 0, 1, 1, 1];
 const NAMES = { rows: ["0 a", "1 b", "2 c"], columns: ["0 x", "1 y", "2 z"] };
 const editor = (changes = {}, cells = CAUSAL) => mounted(maskEditor, "mask-editor",
-  packed({ ...NAMES, name: "Mask B", open: "rgb(10, 20, 30)", cursor: [1, 1], answered: 0, ...changes },
+  packed({ ...NAMES, name: "Mask B", states: ["open", "closed (−∞)"], open: "rgb(10, 20, 30)", cursor: [1, 1],
+    answered: 0, ...changes },
     bitsOf(cells)));
 /** @param {Mounted} one */
 const told = ({ told: events }) => {
@@ -153,7 +154,8 @@ test("an answer to an earlier stroke takes nothing back, another mask is taken",
   press(one, " ");
   press(one, " ");
   const blob = (/** @type {number} */ answered, cells = CAUSAL) =>
-    packed({ ...NAMES, name: "Mask B", open: "rgb(10, 20, 30)", cursor: [0, 0], answered }, bitsOf(cells));
+    packed({ ...NAMES, name: "Mask B", states: ["in", "out"], open: "rgb(10, 20, 30)", cursor: [0, 0],
+      answered }, bitsOf(cells));
   one.send(blob(2));
   assert.equal(open(), 5);
   one.send(blob(3, Array(9).fill(1)));

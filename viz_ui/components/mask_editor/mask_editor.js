@@ -25,6 +25,8 @@ class MaskEditor {
   bits;
   /** @type {Cell} */
   cursor = { row: 0, column: 0 }; // the keyboard's; -1 is a label
+  /** @type {[string, string]} */
+  states = ["", ""]; // what an open and a closed cell are called
   /** @type {number | undefined} */
   size; // pixels of a cell
   /** @type {{ rows: string[], columns: string[] }} */
@@ -124,9 +126,10 @@ class MaskEditor {
       this.bits.cells = cells;
     }
     this.open = head.open.match(/\d+/g).map(Number);
+    this.states = head.states;
     this.root.ariaLabel = `${head.name}, ${rows} queries by ${columns} keys`;
     this.cells.ariaLabel = `${head.name}. Arrow keys move, also onto the labels of rows and columns. `
-      + "Space opens or closes a cell, Shift with an arrow key paints, Ctrl+Z undoes.";
+      + "Space changes a cell, Shift with an arrow key paints, Ctrl+Z undoes.";
     if (other || !sameList([...head.rows, ...head.columns], this.labels)) {
       this.names = { rows: head.rows, columns: head.columns };
       this.labels = [...head.rows, ...head.columns];
@@ -186,10 +189,10 @@ class MaskEditor {
 
   /** @param {Cell} cell */
   say({ row, column }) {
-    const { rows, columns } = this.names, open = this.bits.get(row, column) ? "open" : "closed (−∞)";
+    const { rows, columns } = this.names, state = this.states[this.bits.get(row, column) ? 0 : 1];
     const text = row < 0 ? `all queries, key ${columns[column]}`
       : column < 0 ? `query ${rows[row]}, all keys`
-      : `query ${rows[row]}, key ${columns[column]}: ${open}`;
+      : `query ${rows[row]}, key ${columns[column]}: ${state}`;
     setText(this.said, text);
   }
 

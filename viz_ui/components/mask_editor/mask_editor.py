@@ -17,6 +17,8 @@ from viz_ui.components.shared.packing import pack
 from viz_ui.components.shared.serving import component
 from viz_ui.look.colours import diverging_lut
 
+STATES = ("open", "closed (−∞)")
+
 _component = component(
     "viz.mask_editor",
     html='<div class="mask-editor" role="group"></div>',
@@ -32,13 +34,14 @@ def mask_editor(
     *,
     name: str,
     key: str,
+    states: tuple[str, str] = STATES,
     cursor: tuple[int, int] = (0, 0),
     on_draw: Callable[[np.ndarray], None] | None = None,
 ) -> None:
     """Draw the booleans `allowed` (T,S), True where a query (row) may read a key (column), and let them be changed.
 
     row_labels, column_labels: one ready-made string a token. name: what the mask is called.
-    cursor: the cell where the keyboard starts.
+    states: what a True and a False cell are called. cursor: the cell where the keyboard starts.
     on_draw: called with the new booleans (T,S) after each stroke, key or button. Keep them and give them back as
         `allowed`: what comes back later than the reader's next stroke does not undo it.
 
@@ -53,7 +56,7 @@ def mask_editor(
 
     answered = f"{key}_answered"  # the number of the last stroke that was taken: strokes can be faster than answers
     taken = st.session_state.get(answered, 0)
-    data = pack_editor(allowed, row_labels, column_labels, name=name, cursor=cursor, answered=taken)
+    data = pack_editor(allowed, row_labels, column_labels, name=name, states=states, cursor=cursor, answered=taken)
     _component(data=data, key=key, on_draw_change=drawn)
 
 
@@ -63,6 +66,7 @@ def pack_editor(
     column_labels: Sequence[str],
     *,
     name: str,
+    states: tuple[str, str] = STATES,
     cursor: tuple[int, int] = (0, 0),
     answered: int = 0,
 ) -> bytes:
@@ -72,6 +76,7 @@ def pack_editor(
         raise ValueError(f"These labels need booleans of {shape}, not {allowed.dtype} {allowed.shape}.")
     header = {
         "name": name,
+        "states": list(states),
         "rows": list(row_labels),
         "columns": list(column_labels),
         "cursor": [min(int(place), length - 1) for place, length in zip(cursor, shape, strict=True)],
