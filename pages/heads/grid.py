@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 import streamlit as st
+import torch
 
 import viz_model as vm
 from pages.heads import head_values
-from viz_model.heads.measures import layer_measures
+from viz_model.heads.measures import layer_measures, measures_of
 from viz_ui.frame.view import View
 from viz_ui.look.colours import colour_places
-from viz_ui.look.thumbnails import of_all_layers, thumbnails
+from viz_ui.look.thumbnails import of_all_layers, shrunk, steps
 from viz_ui.parts.special_tokens import Shown, shown_tokens
 from viz_ui.parts.weight_colours import WeightColours
 
@@ -26,12 +27,16 @@ def grid_pictures(view: View, name: str, colours: WeightColours, hiding: str) ->
     hiding: what is done with special tokens, one of `hidden_tokens.HIDING`.
     """
     trace, shown = view.trace, shown_tokens(view.model, view.trace, hiding)
-    layers = _of_each_layer(
-        trace,
-        _kept("pictures", *_passed(view), name, colours, hiding),
-        lambda layer: _pictures_of_layer(trace, shown, name, colours, layer),
-        "Drawing every head …",
-    )
+    kept, kept_measures = _kept("pictures", *_passed(view), name, colours, hiding), _kept("measures", *_passed(view))
+
+    def make(layer: int) -> tuple[np.ndarray, np.ndarray | None]:
+        measures: list[dict] | None = [] if layer not in kept_measures and name == head_values.WEIGHTS else None
+        pictures = _pictures_of_layer(trace, shown, name, colours, layer, measures)
+        if measures:  # the weights were there, which take longer to derive than to measure
+            kept_measures[layer] = {what: torch.cat([piece[what] for piece in measures]) for what in measures[0]}
+        return pictures
+
+    layers = _of_each_layer(trace, kept, make, "Drawing every head …")
     pictures, seen = zip(*layers, strict=True)
     return np.stack(pictures), of_all_layers(seen, trace.config.n_heads)
 
@@ -69,25 +74,39 @@ def _of_each_layer(trace: vm.Trace, kept: dict, make: Callable[[int], object], w
 
 
 def _pictures_of_layer(
-    trace: vm.Trace, shown: Shown, name: str, colours: WeightColours, layer: int
+    trace: vm.Trace,
+    shown: Shown,
+    name: str,
+    colours: WeightColours,
+    layer: int,
+    measures: list[dict] | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Thumbnails (H,P,R) of the heads of a layer, and which of their cells are not masked (P,R)."""
+    """Thumbnails (H,P,R) of the heads of a layer, and which of their cells are not masked (P,R).
+
+    measures: where weights are drawn, a list that gets `measures_of` them.
+    """
     kind = head_values.DRAWN[name]
     allowed = shown.take(trace.mask(layer).numpy()) if kind.masked else None
-    by_weight = shown.renormalised and name in (head_values.WEIGHTS, head_values.CARRIED)
-    pictures, seen = [], None
+    by_weight = name in (head_values.WEIGHTS, head_values.CARRIED)
+    signed, pictures, seen = kind.scale == "diverging", [], None
+    if by_weight and allowed is not None:  # masked cells are 0, which wins against no permitted one
+        seen = shrunk(allowed, allowed, signed=False)[1]
     for heads in trace.heads_at_once:
         matrices = head_values.values_of(trace, name, layer, heads)
-        if by_weight:
+        if measures is not None:
+            measures.append(measures_of(trace, torch.from_numpy(matrices)))
+        if by_weight and shown.renormalised:
             matrices = shown.scaled(matrices, head_values.values_of(trace, head_values.WEIGHTS, layer, heads))
         else:
             matrices = shown.take(matrices)
+        # Colours grow with numbers: the strongest cell of a block has the strongest colour.
+        small, strong = shrunk(matrices, None if by_weight else allowed, signed=signed)
+        seen = seen if by_weight else strong
         if name == head_values.WEIGHTS:
             ends = np.array([colours.high(matrix, allowed) for matrix in matrices], matrices.dtype)
-            matrices = colour_places(matrices, 0, ends[:, None, None], colours.law)
+            small = colour_places(small, 0, ends[:, None, None], colours.law)
         else:
             ends = [head_values.ends(matrix, kind.scale)[1] for matrix in matrices]
-            matrices = matrices / np.reshape(ends, (-1, 1, 1)).astype(matrices.dtype)
-        small, seen = thumbnails(matrices, 0 if kind.scale == "sequential" else -1, 1, allowed)
-        pictures.append(small)
+            small = small / np.reshape(ends, (-1, 1, 1)).astype(matrices.dtype)
+        pictures.append(steps(small, -1 if signed else 0, 1, seen))
     return np.concatenate(pictures), seen

@@ -79,7 +79,8 @@ def values(trace: vm.Trace, name: str, layer: int, head: int) -> np.ndarray:
 
 def values_of(trace: vm.Trace, name: str, layer: int, heads: range) -> np.ndarray:
     """The same of several heads: (n,T,S)."""
-    return np.stack([values(trace, name, layer, head) for head in heads])
+    found = [values(trace, name, layer, head) for head in heads]
+    return found[0][None] if len(found) == 1 else np.stack(found)  # a long prompt's matrix is not copied
 
 
 def ends(matrix: np.ndarray, scale: str) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
 from viz_ui.frame.address import bring_sidebar_along, linked
 from viz_ui.frame.embedding import main_picture
+from viz_ui.frame.sent_messages import note_sent
 from viz_ui.frame.view import View, choose_head_to_read, current_view
 from viz_ui.look.colours import diverging_lut, sequential_lut
 from viz_ui.look.glossary import explained
@@ -82,6 +83,7 @@ def draw() -> None:
 @st.fragment
 def draw_heads(drawn: head_values.HeadQuantity, colours: WeightColours, shown: Shown) -> None:
     """The grid, the chosen head and the table: a fragment, so that another head is on screen at once."""
+    note_sent()
     view = current_view()
     names = kept_names(view)
     with st.container(horizontal=True, gap="medium"):

@@ -4,6 +4,8 @@ Where a head looks: Clark et al. 2019, "What Does BERT Look At?", §3; norms of 
 2020, "Attention is Not Only a Weight", §2.2 (here before the output projection).
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -18,10 +20,8 @@ def entropy(weights: Tensor) -> Tensor:
     p = a / Σ a: where a sink takes a part of each row, the weights add up to less than 1, and one token that is read
     alone has entropy 0 all the same.
     """
-    tiny = torch.finfo(weights.dtype).tiny
-    shares = weights / weights.sum(-1, keepdim=True).clamp(min=tiny)
-    surprise = -shares.clamp(min=tiny).log2()  # log 0 would be infinite
-    return (shares * surprise).sum(-1).clamp(min=0) + 0.0  # neither −0 nor less, by rounding
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    return (torch.special.entr(shares).sum(-1) / math.log(2)).clamp(min=0) + 0.0  # neither −0 nor less, by rounding
 
 
 def head_measures(weights: Tensor) -> dict[str, Tensor]:
@@ -39,16 +39,24 @@ def head_measures(weights: Tensor) -> dict[str, Tensor]:
 
 
 def layer_measures(trace: Trace, layer: int) -> dict[str, Tensor]:
-    """`head_measures` of every head of a layer: each (H,).
+    """`measures_of` all heads of a layer: each (H,)."""
+    with torch.inference_mode():
+        pieces = [
+            measures_of(trace, torch.stack([trace.weights(layer, head) for head in heads]))
+            for heads in trace.heads_at_once
+        ]
+    return {name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def measures_of(trace: Trace, weights: Tensor) -> dict[str, Tensor]:
+    """`head_measures` of heads of a trace, whose weights are (n,T,S): each (n,).
 
     In cross-attention queries and keys are two texts: there is no token itself and none before it.
     """
     names = HEAD_MEASURES[:2] if trace.part == "cross" else HEAD_MEASURES
     with torch.inference_mode():
-        pieces = [
-            head_measures(torch.stack([trace.weights(layer, head) for head in heads])) for heads in trace.heads_at_once
-        ]
-        return {name: torch.cat([piece[name] for piece in pieces]) for name in names}
+        found = head_measures(weights)
+    return {name: found[name] for name in names}
 
 
 def value_weighted(trace: Trace, layer: int, head: int) -> Tensor:

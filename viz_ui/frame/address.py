@@ -21,6 +21,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from viz_ui.components.address_bar import address_bar
 from viz_ui.frame.forms import Form, Fraction, OneOf, SomeOf, SomeTexts, Switch, Text, Whole
+from viz_ui.frame.sent_messages import pass_on_sent
 
 # The browser paints nothing while messages keep coming, so the second run waits until the picture is on screen.
 PAINT_SECONDS = 0.15
@@ -395,6 +396,7 @@ def bring_sidebar_along() -> None:
     is_alone = context is not None and bool(context.fragment_ids_this_run)
     if not _sidebar_knows() or (is_alone and written() != visit().shown):
         time.sleep(PAINT_SECONDS)
+        pass_on_sent()
         st.rerun(scope="app")
 
 

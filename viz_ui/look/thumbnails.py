@@ -26,10 +26,23 @@ def thumbnails(
     allowed: booleans broadcastable to (…,T,S), True where a query may attend; (T,S) comes back as (P,R), None as
     None. A block is masked only if all its cells are; it gets step 0, which is not to be drawn.
     """
+    strongest, allowed = shrunk(matrices, allowed, signed=low < 0, size=size)
+    return steps(strongest, low, high, allowed), allowed
+
+
+def shrunk(
+    matrices: np.ndarray, allowed: np.ndarray | None, *, signed: bool, size: int = 32
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The strongest permitted cell of each of at most size x size blocks, see `pooling.pooled`."""
     rows, columns = (even_blocks(length, min(length, size)) for length in matrices.shape[-2:])
-    strongest, allowed = pooled(matrices, rows, columns, allowed, signed=low < 0)
-    steps = _steps(strongest, low, high)
-    return (steps, None) if allowed is None else (np.where(allowed, steps, np.uint8(0)), allowed)
+    return pooled(matrices, rows, columns, allowed, signed=signed)
+
+
+def steps(values: np.ndarray, low: float, high: float, allowed: np.ndarray | None = None) -> np.ndarray:
+    """Values as steps 0 to 255 of a colour scale from `low` to `high`, uint8; 0 where they are not permitted."""
+    span = (high - low) or 1.0
+    found = np.rint(np.clip((values - low) * (255 / span), 0, 255)).astype(np.uint8)
+    return found if allowed is None else np.where(allowed, found, np.uint8(0))
 
 
 def of_all_layers(allowed: Sequence[np.ndarray | None], heads: int) -> np.ndarray | None:
@@ -46,9 +59,3 @@ def pooling_words(cells: tuple[int, int], pixels: tuple[int, int]) -> str:
         return ""
     rows, columns = pixels
     return f"A thumbnail has {rows} × {columns} pixels, and each pixel shows the largest of several cells."
-
-
-def _steps(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Values as steps 0 to 255 of a colour scale from `low` to `high`."""
-    span = (high - low) or 1.0
-    return np.rint(np.clip((values - low) * (255 / span), 0, 255)).astype(np.uint8)
