@@ -48,7 +48,7 @@ def test_a_click_adds_an_edit_and_back_undoes_it(page, app_url):
     eventually(lambda: address(page).get("edits"), "weight:1.0:20.9:1")
     settle(page)
     page.go_back()
-    expect(banner(page)).to_contain_text("Head 0 of layer 1 is switched off.")
+    expect(banner(page)).to_contain_text("query 20 reads key 9 with the weight 1. And 1 more edit.")
     settle(page)
     page.go_back()
     eventually(lambda: address(page).get("edits"), "off:1.0")

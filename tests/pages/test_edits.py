@@ -79,7 +79,7 @@ def test_heads_shows_the_edited_pass_and_compares():
     assert "An edit changes the weights of this row after the softmax: here the weight is **0** instead of" in said(
         test
     )
-    assert banner(test).startswith(":orange-badge[edited pass, this head too] Head 0 of layer 0 is switched off. And 1")
+    assert banner(test) == f":orange-badge[edited pass, this head too] {CELL.words} And 1 more edit."
     assert "In the head on screen, the weights of query 20 are not the softmax of the scores." in said(test)
     test.toggle(key="edits_compared").set_value(True).run()
     np.testing.assert_allclose(weights(test), expected(), atol=1e-6)
@@ -104,6 +104,14 @@ def off_by_hand(mixed):
 
 
 HOOK = {"blocks.0.attn.mixed": off_by_hand}
+
+
+def test_within_another_page_the_banner_says_all_that_the_list_says():
+    test = opened("heads", is_embedded=True, **PLACE, edits=[OFF.written, CELL.written])
+    said_there = (
+        f"{OFF.words} {CELL.words} In the head on screen, the weights of query 20 are not the softmax of the scores."
+    )
+    assert banner(test) == f":orange-badge[edited pass] {said_there}"
 
 
 def test_masks_are_compared_in_the_edited_model():

@@ -180,7 +180,7 @@ def draw_banner(applied: Applied) -> None:
     if not listed and not unread:
         return
     with main_picture("edits"), st.container(key="edits_banner", gap="xsmall"):
-        line = "edits_line" if applied.edits else "edits_reason"
+        line = "edits_line" if applied.edits and not st.context.is_embedded else "edits_reason"
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=line):
             st.markdown(_banner_words(listed, applied), width="stretch")
             if applied.edits or is_compared():
@@ -198,9 +198,11 @@ def draw_banner(applied: Applied) -> None:
 
 def _banner_words(listed: ListedEdits, applied: Applied) -> str:
     if applied.edits:
+        if st.context.is_embedded:  # there, nobody can open the list
+            return " ".join([":orange-badge[edited pass]", *map(_words, applied.edits), *_here(applied)])
         badge = "edited pass, this head too" if _own(applied) else "edited pass"
         more = f" And {counted(len(applied.edits) - 1, 'more edit')}." if len(applied.edits) > 1 else ""
-        return f":orange-badge[{badge}] {_words(applied.edits[0])}{more}"
+        return f":orange-badge[{badge}] {_words(applied.edits[-1])}{more}"  # the one that was added last
     if applied.reason:
         return f":blue-badge[unedited pass] {plain(sentence(applied.reason))}"
     if not any(entry.is_on for entry in listed):
