@@ -1,9 +1,10 @@
 """From an address to the painted matrix of Heads, in a Chromium that was never here, and in one that was.
 
-    python benchmarks/first_picture.py [--rounds 8] [--other FOLDER]
+    python benchmarks/first_picture.py [--rounds 8] [--model tiny-gpt] [--tokens 64] [--other FOLDER]
 
-The server has been visited. Cold is a browser without a cache, warm is its second look. --other: the same of another
-copy of the project, such as an earlier commit, in turns, with ratios of the medians.
+The goal is the forward pass, as `model.trace` makes it in this process, and a second. The server has been visited.
+Cold is a browser without a cache, warm is its second look. --other: the same of another copy of the project, such as an
+earlier commit, in turns, with ratios of the medians.
 """
 
 import argparse
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from playwright.sync_api import Browser, sync_playwright
 
-from benchmarks.head_change import TOKENS, prompt_of
+from benchmarks.head_change import TOKENS, forward_seconds, prompt_of
 from tests.support import browser as harness
 from tests.support.browser import CHROMIUM_FLAGS, REPOSITORY, Server, find_chromium
 
@@ -58,8 +59,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--other", type=Path, help="another copy of the project, to compare with")
+    parser.add_argument("--model", default="tiny-gpt")
+    parser.add_argument("--tokens", type=int, default=TOKENS)
     chosen = parser.parse_args()
-    address = urlencode({"model": "tiny-gpt", "prompt": prompt_of(TOKENS), "layer": 0, "head": 0})
+    prompt = prompt_of(chosen.tokens, chosen.model)
+    goal = forward_seconds(chosen.model, prompt) * 1e3 + 1000
+    address = urlencode({"model": chosen.model, "prompt": prompt, "layer": 0, "head": 0})
     copies = {"this": REPOSITORY} | ({"other": chosen.other.resolve()} if chosen.other else {})
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         servers = {name: server_of(copy, Path(folder) / name) for name, copy in copies.items()}
@@ -73,7 +78,8 @@ def main() -> None:
             browser.close()
             for server in servers.values():
                 server.stop()
-    print(f"milliseconds, medians of {chosen.rounds}, load {os.getloadavg()[0]:.1f}")
+    of = f"{chosen.model}, {chosen.tokens} tokens, goal {goal:.0f} (forward pass and 1,000)"
+    print(f"milliseconds, medians of {chosen.rounds}, load {os.getloadavg()[0]:.1f}; {of}")
     medians = {}
     for name in copies:
         for look in ("cold", "warm"):

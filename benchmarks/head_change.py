@@ -11,6 +11,7 @@ import argparse
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -46,6 +47,16 @@ def prompt_of(n_tokens: int, model: str = "tiny-gpt") -> str:
     """A story cut to exactly so many tokens; of many, single letters."""
     tokenizer = vm.load(model).tokenizer
     return tokenizer.decode(tokenizer.encode(STORY * 40 if n_tokens <= FEW else LETTERS)[:n_tokens])
+
+
+def forward_seconds(model: str, prompt: str) -> float:
+    """Seconds of the fastest of three passes."""
+    loaded, seconds = vm.load(model), []
+    for _ in range(3):
+        start = time.perf_counter()
+        loaded.trace(prompt)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
 def head_change(page: Page, model: str, round_: int) -> float:
