@@ -2,7 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.reading import read_bundled_models_once
 from viz_model.checkpoints import shelf
+
+read_bundled_models_once()
 
 
 @pytest.fixture(autouse=True, scope="module")
