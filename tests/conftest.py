@@ -1,8 +1,9 @@
 """What holds for all tests.
 
 With `requirements.txt` alone, the test files that need more are skipped, each with the name of what is missing, and
-all tests run in one process. With pytest-xdist there is a worker more than there are cores, for a browser test waits
-half of its time. Each is given one file after the other: what a file, a page or a server has opened is opened once.
+all tests run in one process. With pytest-xdist there are two workers more than there are cores, for a browser test
+waits half of its time: with three workers, two cores are busy for 69 % of it. Each is given one file after the other:
+what a file, a page or a server has opened is opened once.
 """
 
 import gc
@@ -23,7 +24,7 @@ if importlib.util.find_spec("hypothesis"):
     from hypothesis import settings
 
     settings.register_profile("project", deadline=None)  # a busy machine is no fault of what is tested
-    settings.load_profile("project")
+    settings.register_profile("quick", deadline=None, max_examples=33)  # of a hundred; see tests/support/properties.py
 os.environ.setdefault(
     "OMP_NUM_THREADS", "1"
 )  # each core has a worker, and a server: threads would wait for one another
@@ -49,13 +50,18 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    if importlib.util.find_spec("hypothesis"):
+        settings.load_profile("project" if config.getoption("--slow") else "quick")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """One more than there are cores; none where single files are asked for: these are done before workers begin."""
+    """Two more than there are cores; none where single files are asked for: these are done before workers begin."""
     if all(Path(arg.partition("::")[0]).is_file() for arg in config.args):
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores + 1, MOST_WORKERS)
+    return min(cores + 2, MOST_WORKERS)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ In viz_model and viz_ui a file may import from its own folder and from those of 
 """
 
 import ast
+import json
 import subprocess
 import sys
 from collections import defaultdict
@@ -29,6 +30,8 @@ STEPS = {  # from the ground up
     ),
     "viz_ui": ({"look", "sharing"}, {"components"}, {"frame"}, {"parts"}),
 }
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 67, "hidden_size": 32,
+         "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}  # fmt: skip
 FORBIDDEN = {  # folder -> packages that no file below it may import
     "viz_model": {"streamlit", "plotly", "viz_ui", "pages", "app"},
     "viz_ui": {"pages", "app"},
@@ -151,35 +154,60 @@ def test_every_import_is_declared():
     assert not found, "\n".join(found)
 
 
-def run_python(code):
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
+FRESH = """
+import json, sys
+sys.modules.update(dict.fromkeys({tools!r}))  # None there makes an import raise ModuleNotFoundError
 
+def brought():
+    return [name for name in ("streamlit", "plotly", "transformers", "huggingface_hub", "gguf") if name in sys.modules]
 
-def test_the_model_layer_brings_no_screen_and_no_hub_along():
-    code = "import viz_model, sys; print(*{'streamlit', 'plotly', 'transformers'} & sys.modules.keys())"
-    result = run_python(code)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == ""
-
-
-START_WITHOUT_DEVELOPMENT_TOOLS = """
-import sys
-sys.modules.update(dict.fromkeys({names!r}))  # None there makes an import raise ModuleNotFoundError
+told = {{}}
+import viz_model
+told["the model layer"] = brought()
+from pathlib import Path
+from viz_model import hub
+told["family"] = hub.read_facts(Path({folder!r})).family
+told["facts"] = brought()
 from streamlit.testing.v1 import AppTest
 app = AppTest.from_file("viz_ui/frame/main.py", default_timeout=60).run()
 assert not app.exception, app.exception
 assert len(app.main) > 0, "the first screen is empty"
 app.switch_page("../../pages/models/page.py").run()
 assert not app.exception, app.exception
-brought = {{"transformers", "huggingface_hub", "gguf"}} & sys.modules.keys()
-assert not brought, f"a first start waits for {{brought}}"
+told["the app"] = brought()
+print("told", json.dumps(told))
 """
 
 
-def test_the_app_starts_with_requirements_txt_alone():
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """What a new process, with requirements.txt alone, has imported after each step of it; its output."""
+    folder = tmp_path_factory.mktemp("model of the library")
+    (folder / "config.json").write_text(json.dumps(LLAMA))
     tools = declared("requirements-dev.txt") | declared("tests/reference/requirements.txt")
-    names = sorted(tools - declared("requirements.txt"))
-    result = run_python(START_WITHOUT_DEVELOPMENT_TOOLS.format(names=names))
-    assert result.returncode == 0, result.stderr
+    tools = sorted(name.replace("-", "_") for name in tools - declared("requirements.txt"))
+    code = FRESH.format(tools=tools, folder=str(folder))
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def told_by(fresh):
+    lines = [line.removeprefix("told ") for line in fresh.stdout.splitlines() if line.startswith("told ")]
+    assert lines, fresh.stderr
+    return json.loads(lines[0])
+
+
+def test_the_model_layer_brings_no_screen_and_no_hub_along(fresh):
+    assert told_by(fresh)["the model layer"] == []
+
+
+def test_reading_facts_brings_no_library_along(fresh):
+    assert told_by(fresh)["family"] == "Llama"
+    assert told_by(fresh)["facts"] == []
+
+
+def test_the_app_starts_with_requirements_txt_alone(fresh):
+    """And a first start waits for no library of models."""
+    assert set(told_by(fresh)["the app"]) <= {"streamlit", "plotly"}
+    assert fresh.returncode == 0, fresh.stderr

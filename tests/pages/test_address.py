@@ -17,6 +17,8 @@ SOURCES = sorted(path for folder in ("pages", "viz_ui") for path in (ROOT / fold
 PROMPT = "The red fox met a grey goose by the old mill. The red fox met a grey goose by the"
 WHOLE = {"model": "tiny-gpt", "prompt": PROMPT}
 
+SHORT = {"model": "tiny-seq2seq", "prompt": "5/3/24 (US)"}  # a model that reads little where a page reads by itself
+
 MODELS = ["tiny-gpt", "tiny-bert", "tiny-seq2seq", "tiny-llama"]  # of each layout, and with rotary positions
 
 UNREACHED = {  # parameters of states that no link alone brings about
@@ -193,7 +195,7 @@ def holds_against_nonsense(page: str, keep: dict[str, str], turns: int) -> AppTe
 
 @pytest.mark.parametrize("page", PAGES)
 def test_nonsense_in_any_parameter_of_a_page_is_passed_over(page):
-    holds_against_nonsense(page, dict(WHOLE), turns=2)
+    holds_against_nonsense(page, SHORT if page == "over_a_text" else dict(WHOLE), turns=2)
 
 
 def options(parameter) -> list:

@@ -61,7 +61,7 @@ STATES = [
     ("positions", {"model": "tiny-gpt", "prompt": TEXT, "positions": "Tables"}),
     ("positions", {"model": "tiny-llama", "prompt": TEXT, "positions": "Rotation"}),
     ("positions", {"model": "tiny-gpt", "prompt": TEXT, "positions": "Where they enter"}),
-    ("positions", {"model": "tiny-llama", "prompt": TEXT, "positions": "Longer texts"}),
+    ("positions", {"model": "tiny-llama", "prompt": TEXT, "positions": "Longer texts", "past_times": "512"}),
     ("shapes", {"model": "tiny-llama", "prompt": TEXT}),
     ("shapes", {"model": "tiny-seq2seq", "prompt": DATE}),
     ("shapes", {"model": "tiny-gpt", "prompt": TEXT, "shapes": "a model of any size"}),

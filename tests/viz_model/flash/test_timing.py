@@ -76,6 +76,7 @@ def test_a_measurement_tells_length_after_length_and_ends_when_asked():
     assert measuring.machine.processor == machine().processor
 
 
+@pytest.mark.slow  # that the failure of a child is said, tests/viz_model/jobs/test_child.py sees
 def test_a_process_that_fails_says_so():
     measuring = Measuring(Shapes(heads=3, groups=2, width=8, causal=True)).start()  # 3 heads cannot share 2
     measuring.wait(PATIENCE)

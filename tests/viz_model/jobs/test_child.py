@@ -82,8 +82,12 @@ def test_a_stopped_job_leaves_no_process(script):
     assert not is_alive(child.process.pid)
 
 
-PARENT = """
-import sys
+WITHOUT_TORCH = """
+import sys, types
+sys.modules["viz_model"] = package = types.ModuleType("viz_model")  # what viz_model/__init__ imports is not needed
+package.__path__ = ["viz_model"]
+"""
+PARENT = f"""{WITHOUT_TORCH}
 from viz_model.jobs.child import Child
 child = Child([sys.argv[1]])
 print(child.process.stdout.readline().decode(), flush=True)
@@ -103,8 +107,8 @@ def test_a_child_ends_with_a_parent_that_was_killed(script):
     until(lambda: not is_alive(pid))
 
 
-ENDING = """
-import os, sys, time
+ENDING = f"""{WITHOUT_TORCH}
+import os, time
 from viz_model.jobs import Job
 from viz_model.jobs.child import run
 job = Job(lambda job: run([sys.argv[1]], job.tell, "")).start()

@@ -95,6 +95,7 @@ def test_the_child_tells_what_the_same_job_tells_here_and_leaves_this_process_al
     assert training.seconds > 0
 
 
+@pytest.mark.slow  # that one waits for the other, tests/pages/training/test_page.py sees
 def test_one_at_a_time_until_it_is_stopped():
     """Two visitors, one computer: the second waits; when the first has stopped, it is their turn."""
     turns, plan = Turns(), repeats_plan(SMALL, MOST_STEPS, 0, WATCHED)
