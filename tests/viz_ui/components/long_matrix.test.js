@@ -187,6 +187,10 @@ test("a drag moves what is seen and is no click; the whole cannot be dragged", (
   happens(one.canvas, "click", to);
   assert.deepEqual(seen(one), [201, 198, 12]);
   assert.deepEqual(one.told, []);
+  happens(one.canvas, "pointermove", { ...to, clientX: to.clientX + 90, buttons: 0 }); // let go outside: no drag
+  assert.deepEqual(seen(one), [201, 198, 12]);
+  press(one, "Enter");
+  assert.equal(one.told.at(-1)?.[0], "pick"); // the keyboard picks after a drag too
   const still = drawn();
   onCell(still, 205, 205, "pointerdown");
   onCell(still, 105, 205, "pointermove");

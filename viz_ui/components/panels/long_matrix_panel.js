@@ -56,6 +56,10 @@ export class LongMatrixPanel extends MatrixPanel {
     const { stage } = this;
     stage.classList.add("zoomable");
     stage.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    stage.onclick = (event) => {
+      const cell = this.cellAt(event);
+      if (cell && !this.dragged) this.pick(cell);
+    };
     stage.onpointerdown = (event) => this.onDown(event);
     stage.onpointermove = (event) => this.onMove(event);
     stage.onpointerup = stage.onpointercancel = (event) => this.fingers.delete(event.pointerId);
@@ -102,7 +106,7 @@ export class LongMatrixPanel extends MatrixPanel {
 
   /** @param {import("./panels.js").Sizes} sizes */
   sizeCells(sizes) {
-    this.room = sizes.room;
+    this.room = Math.max(sizes.room, 60);
     this.seen = this.seen.size ? fitted(this.seen, this.shape) : whole(this.shape);
     this.cellWidth = this.cellHeight = this.room / this.seen.size;
   }
@@ -130,7 +134,7 @@ export class LongMatrixPanel extends MatrixPanel {
     this.placeParts(parseFloat(this.columnAxis.style.top) || 0);
     this.paint();
     this.host.tooltip.hide();
-    this.host.show();
+    this.highlight(this.host.selected, this.host.hovered);
   }
 
   /**
@@ -302,7 +306,6 @@ export class LongMatrixPanel extends MatrixPanel {
 
   /** @param {import("./matrix_panel.js").Cell} cell */
   pick(cell) {
-    if (this.dragged) return;
     const block = this.blockOf(cell);
     if (block === 1) super.pick(cell);
     else this.host.send("pick", { panel: this.name, ...cell, block }); // Python knows which of its cells it shows
@@ -409,6 +412,7 @@ export class LongMatrixPanel extends MatrixPanel {
 
   /** @param {PointerEvent} event */
   onMove(event) {
+    if (event.buttons === 0) this.fingers.delete(event.pointerId); // it was let go outside
     const finger = this.fingers.get(event.pointerId), now = { x: event.clientX, y: event.clientY };
     if (!finger) return this.pointAt(event);
     const others = [...this.fingers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
