@@ -10,6 +10,7 @@ import viz_model as vm
 from pages.heads import head_values
 from pages.heads.grid import grid_pictures, measured
 from pages.heads.head_values import CARRIED, DRAWN, WEIGHTS
+from viz_model.heads.finder import weight_on
 from viz_model.heads.names import HeadNames
 from viz_ui.components.head_grid import head_grid
 from viz_ui.components.panels import Bars, Lines, Matrix, panels
@@ -58,6 +59,7 @@ WIDTHS = {"entropy": 60, "previous": 64}  # pixels that these column names need
 COLUMNS = {
     "layer": "Layer",
     "head": "Head",
+    "cell": "The weight of the chosen query on the chosen key: sort by it to see which heads read this key",
     "entropy": "How evenly a query spreads its weights, in bits: 0 if it reads one token, log₂ n if it reads n equally",
     "first": "The weight on the first key",
     "itself": "The weight of a token on itself",
@@ -246,7 +248,9 @@ def draw_table(view: View, names: HeadNames | None) -> None:
     """What every head does on this prompt, in numbers; and its name."""
     measures = measured(view)
     layers, heads = np.indices(measures["entropy"].shape)
-    table = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel()})
+    cell = np.zeros((view.trace.length, view.trace.key_length), bool)
+    cell[view.query, view.key] = True
+    table = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel(), "cell": weight_on(view.trace, cell).ravel()})
     for name, values in measures.items():
         table[name] = values.ravel()
     if names is not None:
@@ -260,14 +264,15 @@ def draw_table(view: View, names: HeadNames | None) -> None:
         selection_mode="single-row",
         column_config={
             name: st.column_config.NumberColumn(
-                name, format="%.2f" if name in measures else "%d", width=WIDTHS.get(name, 46), help=words
+                name, format="%d" if name in ("layer", "head") else "%.2f", width=WIDTHS.get(name, 46), help=words
             )
             for name, words in COLUMNS.items()
         }
         | {"name": st.column_config.TextColumn(help=NAME)},
     )
     st.caption(
-        "Each number is a mean over the queries. Click the name of a column to sort, or tick a row to choose its head.",
+        "“cell” is the weight of the chosen cell; every other number is a mean over the queries. Click the name of a "
+        "column to sort, or tick a row to choose its head.",
         help=explained("entropy", "bit"),
     )
     if not view.trace.stored:

@@ -108,6 +108,8 @@ def test_the_table_has_a_row_for_each_head_with_its_own_numbers(view, drawn):
     assert table["head"].tolist() == [*range(4)] * 2
     for name, values in measures.items():
         assert table[name].tolist() == values.ravel().tolist()
+    weights = [view.trace.weights(*place)[QUERY, KEY] for place in np.ndindex(2, 4)]
+    np.testing.assert_allclose(table["cell"], weights, atol=1e-6)
     assert options["column_config"].pop("name")
     helps = {name: column["help"] for name, column in options["column_config"].items()}
     for name, word in {"entropy": "bits", "first": "first", "itself": "itself", "previous": "before"}.items():
