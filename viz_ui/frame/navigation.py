@@ -39,9 +39,9 @@ SHOWN_ON_LAYOUTS = {
 }
 
 
-def why_unedited(page: str, model: str) -> str:
+def why_unedited(page: str, model: str, called: str) -> str:
     """Why the page, or the section that is chosen on it, shows the pass of this model without edits; "" where it shows
-    the edited one."""
+    the edited one. model: its name in the catalogue, or its folder; called: its own name."""
     if page in UNEDITED:
         return UNEDITED[page]
     if page == "Layouts":
@@ -49,7 +49,7 @@ def why_unedited(page: str, model: str) -> str:
         if model in shown:
             return ""
         names = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-        return f"This section shows {names}, and the edits are of {model}."
+        return f"This section shows {names}, and the edits are of {called}."
     if page not in UNEDITED_SECTIONS:
         return ""
     parameter, reasons = UNEDITED_SECTIONS[page]

@@ -39,9 +39,10 @@ ATTENTION = {
 }
 
 
-def draw_sidebar(why_unedited: Callable[[str], str]) -> tuple[View | None, Applied]:
+def draw_sidebar(why_unedited: Callable[[str, str], str]) -> tuple[View | None, Applied]:
     """Draw the sidebar; gives the view, None when there is nothing to look at (then it said why), and what became of
-    the list of edits. why_unedited: why the page shows the pass of a model without them; "" where it does not."""
+    the list of edits. why_unedited: why the page shows the pass of a model (in the catalogue, and by its own name)
+    without them; "" where it does not."""
     listed, applied = take_entries(), Applied()
     try:
         model = _choose_model()
@@ -54,7 +55,7 @@ def draw_sidebar(why_unedited: Callable[[str], str]) -> tuple[View | None, Appli
         with st.sidebar.container():  # always there, so that what is below stays while the model reads
             trace = traced(st.session_state.model, prompt, mask, part, target, can_stop=True)
             if any(entry.is_on for entry in listed):
-                why = why_unedited(st.session_state.model)
+                why = why_unedited(st.session_state.model, model.name)
                 model, trace, applied = _edited(model, trace, (prompt, target), mask, listed, why)
         _say_target(model, trace, target)
         _say_segments(model, trace)

@@ -13,8 +13,13 @@ from tests.support.small_tokenizers import small_tokenizer
 from tests.support.transformers_tiny_gpt import gpt2
 from tests.support.transformers_tiny_llama import llama
 from viz_model.intervention.edits import LARGEST, LONGEST, SHOWN, read_edit
+from viz_model.layouts.depth import with_norms_placed
+from viz_model.model import Model
 from viz_model.model.edits import Edit
 from viz_model.model.generation import ROUNDING
+from viz_model.positions.beyond_trained_length import longer
+from viz_model.positions.schemes import under_scheme
+from viz_model.quantization.twin import INT8, Choice, quantize
 from viz_model.transformer.attention import attention_weights
 from viz_model.transformer.hooks import edit
 
@@ -402,3 +407,37 @@ def test_what_a_head_adds_is_split_by_token_under_edits_too(stored_weights_bytes
     at = sources.names.index(f"layer {put.layer}, head {put.head}")
     assert sources.terms[at].abs().max() == 0  # other values stand there, which are of no token of this text
     assert sources.of_no_token[at] == pytest.approx(float(sources.of_heads[at]))
+
+
+def unedited(model):
+    return model.under_edits_of(Model("s", small_model()))
+
+
+MADE = {
+    "other positions": lambda model: under_scheme(model, "none"),
+    "a longer text": lambda model: longer(model, 40),
+    "moved norms": lambda model: with_norms_placed(model, "post"),
+    "rounded weights": lambda model: quantize(model, Choice(INT8)).model,
+    "rounded weights, edited later": lambda model: quantize(unedited(model), Choice(INT8)).under_edits_of(model).model,
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_model_that_is_made_of_an_edited_one_makes_its_edits(kind):
+    """A copy once named the edits and did not make them."""
+    plain = Model("s", small_model(position="rotary", n_layers=2))
+    edits = [vm.SwitchOff(0, 1), vm.AddVector(0, "3 4", "5 6", 2.0)]
+    ends = [plain.trace(text)["blocks.0.resid_post"][-1] for text in ("3 4", "5 6")]
+
+    def off(mixed):
+        mixed[:, 1] = 0
+        return mixed
+
+    made = MADE[kind](plain.edited(edits))
+    assert made.edits == tuple(edits)
+    alone = MADE[kind](plain)
+    assert alone.edits == ()
+    with vm.edit({"blocks.0.attn.mixed": off, "blocks.0.resid_post": lambda x: x + 2 * (ends[0] - ends[1])}):
+        expected = alone.trace([3, 1, 4, 1, 5]).logits
+    np.testing.assert_allclose(made.trace([3, 1, 4, 1, 5]).logits, expected, atol=1e-5)
+    assert float((alone.trace([3, 1, 4, 1, 5]).logits - expected).abs().max()) > 1e-3
