@@ -1,5 +1,7 @@
 """The page Over a text: the numbers of `vm.head_report`, for the text, the pattern and the part that are chosen."""
 
+import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import parse_qs
@@ -12,6 +14,8 @@ from pages.over_a_text import measured, shown_windows, texts
 from pages.over_a_text.measured import ReportSoFar
 from tests.support.app import address_of, blobs_of, drawn_matrices, opened
 from tests.support.page_parts import Session, page_module
+from viz_model.checkpoints import FOLDER
+from viz_model.checkpoints.head_names import HEAD_NAMES_FILE
 from viz_model.heads import reading
 from viz_model.heads.report import growing_report
 from viz_model.heads.windows import Window, repeats
@@ -268,3 +272,22 @@ def test_keys_of_reports():
     one = texts.ChosenText("a", "", lambda _: "")
     keys = {measured.reading_key(view, text, windows) for text in (one, replace(one, key="b")) for windows in (16, 64)}
     assert len(keys) == 4
+
+
+def test_the_heads_of_a_fetched_model_are_named_by_their_first_text(monkeypatch, tmp_path):
+    """The names lie beside the weights then, and the page Heads says them."""
+    monkeypatch.setenv("VIZ_FETCHED", str(tmp_path))
+    folder = tmp_path / "fetched-one"
+    shutil.copytree(FOLDER / "induction", folder, ignore=shutil.ignore_patterns("head*.json"))
+    source = {"source": "s", "licence": "l", "fetched": "f", "parameters": 1, "has_tokenizer": True}
+    (folder / "source.json").write_text(json.dumps({"name": folder.name} | source))
+    here = {"model": folder.name, "prompt": "abab"}
+    assert "The heads of this model have no names yet" in said(opened("heads", **here))
+    opened("over_a_text", **here, read="the prompt")
+    assert not (folder / HEAD_NAMES_FILE).exists(), "one prompt names no head"
+    opened("over_a_text", **here)
+    assert (folder / HEAD_NAMES_FILE).exists()
+    test = opened("heads", **here)
+    assert "The names come from 16 windows (4,096 tokens) of fairy tales." in said(test)
+    names = test.dataframe[0].value["name"]
+    assert [name.split(" (")[0] for name in names[2:]] == ["induction", "induction"]
