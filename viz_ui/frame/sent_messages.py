@@ -32,5 +32,8 @@ def pass_on_sent() -> None:
     """
     context = get_script_run_ctx()
     sent = getattr(context, "large_messages", None)
-    if sent and get_instance().get_app_session(context.session_id)._browser_queue.is_empty():
+    if not sent:
+        return
+    session = get_instance().get_app_session(context.session_id)  # None in the server's own visit, and in a test
+    if session is not None and session._browser_queue.is_empty():
         context.cached_message_hashes |= sent
