@@ -103,6 +103,20 @@ def test_what_opens_on_top_meets_it_too(page, app_url):
 
 @pytest.mark.slow
 @pytest.mark.own_tab
+def test_examples_over_a_text_and_cells_to_look_for_meet_it_too(page, app_url):
+    open_page(page, f"{app_url}/over_a_text?head=1.0&pattern=induction&examples=true&find=cells+that+you+draw")
+    expect(page.locator(".shaded-texts .text")).to_have_count(15)
+    for look in looks(page, wide=1280):
+        assert not faults(page), f"examples, {look}"
+    page.get_by_text("a text of yours", exact=True).click()
+    page.get_by_role("button", name=re.compile("characters")).click()
+    expect(page.get_by_role("button", name="Open a text file")).to_be_visible()
+    settle(page)
+    assert not faults(page), "a text file"
+
+
+@pytest.mark.slow
+@pytest.mark.own_tab
 def test_the_list_of_edits_and_its_forms_meet_it_too(page, app_url):
     edits = "&".join(f"edits={edit}" for edit in ("off:1.0", "!scale:2.6:0.5", "off:9.0", "junk"))
     open_page(page, f"{app_url}/switch_off?{edits}")
