@@ -23,6 +23,7 @@ from viz_ui.frame.loaded_models import (
     remove_fetched,
     shelf,
 )
+from viz_ui.frame.place import draw_choice_of_place
 from viz_ui.frame.visitors import may, told, why_not
 from viz_ui.look.glossary import explained
 from viz_ui.look.text import plain, size_words
@@ -61,6 +62,7 @@ def draw() -> None:
     )
     with main_picture():
         draw_table()
+    draw_choice_of_place()
     draw_forms()
     draw_compared()
 
@@ -76,8 +78,8 @@ def draw_table() -> None:
     st.caption(
         f"At most two models stay loaded at a time, and all visitors share them. Loaded now: {loaded}. "
         + (f"{size_words(free)} of memory is free. " if free is not None else "")
-        + f"To run, a model needs the memory in the column “In memory” and {size_words(RESERVE)} more. Every model is "
-        "computed in float32, because half precision would change attention weights by more than 0.0001."
+        + f"To run, a model needs the memory in the column “In memory” and {size_words(RESERVE)} more. A model is "
+        "computed in float32 unless you choose otherwise: half precision changes attention weights by more than 0.0001."
     )
 
 

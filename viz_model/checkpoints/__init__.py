@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from viz_model import hub, unfinished
-from viz_model.arguments import of_type
+from viz_model.arguments import of_type, text
 from viz_model.checkpoints.catalogue import (
     BUNDLED,
     Damaged,
@@ -25,6 +25,7 @@ from viz_model.memory_limits import refuse_what_cannot_fit
 from viz_model.model import Model
 from viz_model.paths import ROOT
 from viz_model.transformer.memory_order import order_for_decoding
+from viz_model.transformer.placed import Place, placed
 
 __all__ = [
     "BUNDLED",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 FOLDER = ROOT / "checkpoints"
+DEVICE = "VIZ_DEVICE"  # the environment variable that says where models compute
 
 
 def fetched_folder() -> Path:
@@ -79,16 +81,22 @@ def clear_unfinished() -> None:
         unfinished.clear(folder)
 
 
-def load(name_or_folder: str | Path) -> Model:
+def load(name_or_folder: str | Path, place: str | None = None) -> Model:
     """The model of that name in the catalogue, or of that folder; in eval mode.
 
     A plain name means the catalogue first, so that no folder where Python happens to run can shadow it; what
     has a separator in it, such as "../mine", is a path as anywhere else, or else the id of a model that was
     fetched from the Hugging Face Hub. A folder without a tokenizer loads too and is traced by ids.
 
-    Raises CheckpointError when there is no such model, when a file of it is missing, damaged or foreign (the
-    sentence names the file and the tensor), and when it needs more memory than there is.
+    place: where it computes and in which precision, such as "cuda", "bfloat16" or "cuda bfloat16"; None is what the
+    environment variable VIZ_DEVICE says, else float32 on the CPU. See `transformer.placed`.
+
+    Raises VizError for a place that is not there, and CheckpointError when there is no such model, when a file of it is
+    missing, damaged or foreign (the sentence names the file and the tensor), and when it needs more memory than there
+    is.
     """
+    computing = Place.of(os.environ.get(DEVICE, "") if place is None else text("The place", place))
+    computing.refuse_missing()
     folder = _folder(str(of_type("A model", name_or_folder, str | Path, "a name or a path", CheckpointError)))
     with readable(folder):
         hub.refuse_adapter_alone(folder)
@@ -99,6 +107,7 @@ def load(name_or_folder: str | Path) -> Model:
         else:
             model = read_model(folder)
         order_for_decoding(model.transformer)
+        model.transformer = placed(model.transformer, computing)
         model.stored_as = stored_as(folder)
         model.rounded_to = rounded_to(folder)
     return model

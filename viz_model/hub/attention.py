@@ -149,7 +149,7 @@ def _mask_without_one(module: nn.Module, query: Tensor, key: Tensor, others: dic
     """Of a layer that gives no mask but says whether it is causal."""
     causal = others.get("is_causal")
     causal = getattr(module, "is_causal", False) if causal is None else causal
-    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool)
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
     return mask.tril(key.shape[-2] - query.shape[-2]) if causal else mask
 
 

@@ -156,9 +156,10 @@ class HubTransformer(ToLogits):
                 f"The keys and values of this model differ in width ({self.config.d_head} and {self.value_width} "
                 "numbers a head), and the cache here cannot hold them. Generate without a cache."
             )
+        weight = next(self.model.parameters())
         refuse_strange(
             self.config,
-            next(self.model.parameters()),
+            weight,
             ids,
             source=source,
             mask=mask,
@@ -170,7 +171,7 @@ class HubTransformer(ToLogits):
         ids, options = self._inputs(ids, padding)
         if cache is not None:
             self._refuse_cache(cache, ids, padding)
-            options |= {"cache": as_library_cache(cache, self.config.n_layers), "use_cache": True}
+            options |= {"cache": as_library_cache(cache, self.config.n_layers, weight), "use_cache": True}
         else:
             options["use_cache"] = False
         with with_masks(self._masks(chosen, padding, source_padding)), of_batch(len(ids)):
@@ -190,7 +191,7 @@ class HubTransformer(ToLogits):
             )
         refuse_no_vectors(hidden, self.end_width, next(self.model.parameters()))
         flat = hidden.reshape(1, -1, hidden.shape[-1])
-        nothing = torch.zeros(flat.shape[:2], dtype=torch.long)  # these ids are read by nobody
+        nothing = torch.zeros(flat.shape[:2], dtype=torch.long, device=hidden.device)  # these ids are read by nobody
         options = {}
         if self.is_pair:
             options = {"decoder_input_ids": nothing, "encoder_outputs": BaseModelOutput(last_hidden_state=flat)}
@@ -253,7 +254,8 @@ class HubTransformer(ToLogits):
         real = None if padding is None else (~padding).long()
         if cache is not None and cache.holds_source:
             # Keys and values of the source are in the cache; of this only the length is asked.
-            memory = torch.zeros(cache.view().keys.shape[1], cache.source_length, self.config.d_model)
+            sizes = cache.view().keys.shape[1], cache.source_length, self.config.d_model
+            memory = torch.zeros(sizes).to(next(self.model.parameters()))
             return {"encoder_hidden_states": memory, "encoder_attention_mask": real}
         refuse_source(source, cache)
         memory = site("encoder.final_norm", self.encoder(input_ids=source, attention_mask=real)[0])

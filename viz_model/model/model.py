@@ -19,6 +19,7 @@ from viz_model.transformer import masks
 from viz_model.transformer.changes import Change, settled, with_changes
 from viz_model.transformer.hooks import capture, unwatched
 from viz_model.transformer.host import Host
+from viz_model.transformer.placed import Place
 
 ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask", "*.mixed")
 WRITTEN_OUT = ("*.raw", "*.scores", "*.weights")
@@ -38,6 +39,24 @@ class Model(PromptReader):
         heads = f"{self.config.n_layers} layers × {self.config.n_heads} heads"
         edits = ", edited" if self.edits else ""
         return f"<{type(self).__name__} {self.name}: {self.config.layout}, {heads}{edits}>"
+
+    @property
+    def place(self) -> Place:
+        """Where it computes, and in which precision; its numbers are seen on the CPU in float32."""
+        return getattr(self.transformer, "place", Place())
+
+    def difference(self, trace: Trace) -> float:
+        """The largest difference of a logit of a trace's last token from a pass in float32 on the CPU.
+
+        Of a model without an unembedding, of a number of the last final hidden state. 0 where the model computes so.
+        """
+        if self.place.is_plain:
+            return 0.0
+        given = {} if trace.source is None else {"source": torch.tensor([trace.source.ids])}
+        if not trace.own_mask:
+            masks = {part: trace.of(part).mask(0) for part in trace.config.parts}
+            given["mask"] = masks if trace.source else masks["self"]
+        return self.transformer.difference(torch.tensor([trace.read.ids]), **given)
 
     def edited(self, edits: Sequence[Edit]) -> Self:
         """The same model, in each of whose passes these edits are made: traces, generations, ablations, and all else.

@@ -98,7 +98,7 @@ class CrossAttention(Attention):
     def forward(self, x: Tensor, memory: Tensor | None, mask: Tensor | None, cache: LayerCache | None = None) -> Tensor:
         query = self._heads(self.query(x))
         if memory is None:
-            key, value = cache.source_keys, cache.source_values
+            key, value = cache.source_keys.to(query), cache.source_values.to(query)
         else:
             key, value = self._heads(self.key(memory)), self._heads(self.value(memory))
             if cache is not None:

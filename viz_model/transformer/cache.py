@@ -110,7 +110,7 @@ class LayerCache:
             self.values[:, :, self.start : end] = value
         except MISFITS as error:
             raise _misfit(self.keys, self.start) from error
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        return self.keys[:, :, :end].to(key), self.values[:, :, :end].to(value)
 
     def keep_source(self, key: Tensor, value: Tensor) -> None:
         """Write the keys and values of the source (B,G,S,D). Raises VizError where they do not fit."""

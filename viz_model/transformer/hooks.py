@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
 
+import torch
 from torch import Tensor
 
 from viz_model.arguments import of_type
@@ -107,12 +108,13 @@ def site(name: str, tensor: Tensor) -> Tensor:
         if watch.matching(name):
             if name in found:
                 raise SiteError(f"The site '{name}' was visited twice: use one capture for each pass.")
-            found[name] = tensor.detach()
+            found[name] = as_seen(tensor.detach())
     return tensor
 
 
 def _edited(name: str, tensor: Tensor, function: Edit) -> Tensor:
     # A copy: the same numbers may stand under an earlier site, or (the mask) in every layer.
+    there, tensor = tensor, as_seen(tensor)
     result = function(tensor.clone())
     if not isinstance(result, Tensor):
         raise EditError(f"An edit of '{name}' must give back a tensor, but it gave {type(result).__name__}.")
@@ -121,7 +123,14 @@ def _edited(name: str, tensor: Tensor, function: Edit) -> Tensor:
             f"An edit of '{name}' must give back a {tensor.dtype} tensor of shape {tuple(tensor.shape)}, "
             f"but it gave a {result.dtype} tensor of shape {tuple(result.shape)}."
         )
-    return result
+    return result.to(there)
+
+
+def as_seen(tensor: Tensor) -> Tensor:
+    """A tensor as whoever looks on has it, wherever and in whatever half precision a model computes: on the CPU, and
+    with no less than float32."""
+    is_half = tensor.dtype in (torch.bfloat16, torch.float16)
+    return tensor.to("cpu", torch.float32 if is_half else tensor.dtype)
 
 
 def wanted(*names: str) -> bool:

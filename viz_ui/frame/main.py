@@ -11,6 +11,7 @@ from viz_ui.frame.edits import draw_banner
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.jobs import Stopped, end_unwatched
 from viz_ui.frame.navigation import MODELS, choose_page, why_unedited
+from viz_ui.frame.place import draw_place
 from viz_ui.frame.sidebar import draw_sidebar
 from viz_ui.frame.upkeep import note_session
 
@@ -30,6 +31,8 @@ def run() -> None:
     view, applied = draw_sidebar(partial(why_unedited, page.title))
     draw_echo()
     draw_banner(applied)
+    if view is not None:
+        draw_place(view)
     begin_page()
     is_whole = False
     if view is None and page.title != MODELS:  # the page Models is where another one can be chosen

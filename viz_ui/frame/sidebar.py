@@ -113,11 +113,12 @@ def _choose_model() -> vm.Model:
         layers = f"{config.n_encoder_layers} encoder and {config.n_layers} decoder layers"
     kind = f"{model.rounded_to} blocks" if model.rounded_to else model.stored_as  # a fetch has made float32 of blocks
     stored = "stored and" if kind == "float32" else f"stored {BITS.get(kind, f'as {kind}')},"
+    computed = "in 32 bits" if model.place.is_plain else model.place.words
     st.sidebar.caption(
         f"{model.transformer.n_parameters():,} parameters · {layers} × {counted(config.n_heads, 'head')} · "
-        f"C = {config.d_model}, D = {config.d_head} · {stored} computed in 32 bits",
+        f"C = {config.d_model}, D = {config.d_head} · {stored} computed {computed}",
         help="C is the width of the residual stream, and D is the width of a head. The parameters are stored as "
-        f"{kind}, and the model computes in float32.\n\n" + explained("parameter", "residual stream", "bit"),
+        f"{kind}, and the model computes {model.place.words}.\n\n" + explained("parameter", "residual stream", "bit"),
     )
     if config.shares_layers:
         st.sidebar.caption(
