@@ -85,6 +85,12 @@ def telling_cell(trace: Trace, layer: int, head: int) -> tuple[int, int]:
         another.fill_diagonal_(False)
         inner[1:-1, 1:] = True
     cells = next((cells for cells in (another & inner, another, allowed) if cells.any()), torch.ones_like(allowed))
+    # In a row it grows with the weight wherever it is above 0, so its largest weight is enough, if one row is.
+    largest, keys = torch.where(cells, weights, -1.0).max(-1)
+    most = torch.where(largest > 0, largest * (largest * allowed.sum(-1)).clamp(min=1e-30).log2(), -torch.inf)
+    query = int(most.argmax())
+    if most[query] > 0:
+        return query, int(keys[query])
     against_even = (weights * allowed.sum(-1, keepdim=True)).clamp(min=torch.finfo(weights.dtype).tiny).log2()
     place = int((weights * against_even).masked_fill(~cells, -torch.inf).argmax())
     return divmod(place, weights.shape[1])
