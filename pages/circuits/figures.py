@@ -109,7 +109,8 @@ def line_figure(
              names[line.second[0] * heads + line.second[1]], number(line.over)]
             for line, _ in on_lines
         ],
-        hovertemplate="%{customdata[4]} → %{customdata[5]}<br><b>%{customdata[6]}</b> over the baseline<extra></extra>",
+        hovertemplate="%{customdata[4]} → %{customdata[5]}<br>"
+        "<b>%{customdata[6]}</b> above the baseline<extra></extra>",
     )  # fmt: skip
     points = [(column, head) for column in range(len(columns)) for head in range(heads)]
     figure.add_scatter(

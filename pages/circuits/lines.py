@@ -14,7 +14,7 @@ from viz_ui.frame.address import choose, linked
 from viz_ui.frame.jobs import Stopped
 from viz_ui.frame.view import View
 from viz_ui.look.glossary import explained
-from viz_ui.look.text import number, plain, sentence
+from viz_ui.look.text import counted, number, plain, sentence
 
 FEWEST, MOST, USUAL = 5, 100, 20  # lines
 PART_WORDS = {"self": "layer ", "encoder": "encoder ", "decoder": "decoder ", "cross": "cross "}
@@ -114,7 +114,7 @@ def draw_composition(view: View, circuits: Circuits, distance: int) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = linked(
             st.segmented_control,
-            "The later head reads it in its",
+            "Read by the later head's",
             KINDS,
             default=KEY,
             format_func=READS.get,
@@ -197,7 +197,8 @@ def draw_answer(pairs: HeadPairs, here: Place, kind: str) -> None:
     first, second, over = pairs[0]
     st.markdown(
         f"The widest line leads from **{first.words}** to **{second.words}**: the {READS[kind]} of the later head read "
-        f"what the earlier head writes. The share is **{number(over)}** above the baseline of random matrices.",
+        f"what the earlier head writes. This line has the number **{number(over)}**; random matrices have 0 on "
+        "average.",
         help=explained("composition", "head", "layer"),
     )
     read, readers = pairs.read_by(here), pairs.written_by(here)
@@ -226,20 +227,26 @@ def draw_what_is_left_out(
     with st.expander(f"The {min(most, len(pairs))} lines as a table"):
         table = [(first.words, second.words, number(over)) for first, second, over in pairs.first(most)]
         st.dataframe(
-            pd.DataFrame(table, columns=["writes", "reads", "over the baseline"]), hide_index=True, key="line_table"
+            pd.DataFrame(table, columns=["writes", "reads", "above the baseline"]), hide_index=True, key="line_table"
         )
     left = len(pairs) - most
     cut = f"{left:,} more pairs have no line; the strongest of them has {number(pairs[most][2])}. " if left > 0 else ""
     read = {"query": r"W_QK", "key": r"W_QKᵀ", "value": r"W_OV"}[kind]
     turn = (
-        f" Queries and keys are turned as for a key that stands {distance:,} tokens before its query."
+        f" Queries and keys are turned by their positions; here the key stands {counted(distance, 'token')} before its "
+        "query."
         if depends_on_distance(view) and kind != "value"
         else ""
     )
-    norms = " Norms between the two heads are part of W_OV." if view.model.config.norm_place == "post" else ""
+    norms = (
+        " In this model, what the earlier head writes goes through norms before the later head reads it. The learned "
+        "factors of these norms are part of W_OV."
+        if view.model.config.norm_place == "post"
+        else ""
+    )
     st.caption(
         f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖) minus the baseline, {number(found.baseline)}: the "
         f"mean share of {RANDOM_PAIRS} pairs of random matrices of the same shapes. It says how well the directions "
-        f"that one head writes fit those that the other one reads. It does not say what is handed on.{turn}{norms} "
-        "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”."
+        f"that one head writes fit those that the other one reads. It does not say what passes between them."
+        f"{turn}{norms} Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”."
     )

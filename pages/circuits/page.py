@@ -25,8 +25,8 @@ def draw() -> None:
     st.title("Circuits")
     st.markdown(
         "**What is a head built to do, before any text is read?** All numbers of this page come from the model's "
-        "parameters alone; no prompt runs. The first question: if a head reads a token, does it raise the logit of "
-        "that token? A cell is one head. Click it to see what the head does.",
+        "parameters alone; the prompt only offers a token to look at. The first question: if a head reads a token, "
+        "does it raise the logit of that token? A cell is one head. Click it to see what the head does.",
         help=explained("parameter", "OV circuit", "copying score", "head", "layer"),
     )
     circuits = vm.circuits(view.model, view.part)
@@ -86,14 +86,17 @@ def draw_answer(view: View, circuits: Circuits, found: CopyingScores) -> None:
             f"It **lowers** the tokens that it reads, more than any of {len(random)} random heads (scores {theirs})."
         )
     else:
-        words = f"This says little: the scores of {len(random)} random heads go {theirs}."
+        words = (
+            f"This says little, because random heads get such scores, too: those of {len(random)} random heads go "
+            f"{theirs}."
+        )
     st.markdown(
         f"**{view.where.capitalize()}** has the copying score **{number(own)}**. {words}",
         help=explained("copying score", "eigenvalue"),
     )
     st.markdown(
-        f"For **{percent(raises_itself(view, circuits))}** of all tokens, reading the token raises its own logit more "
-        "than the mean of all logits.",
+        f"For **{percent(raises_itself(view, circuits))}** of all tokens, a head that reads the token raises this "
+        "token's logit by more than it raises the average logit.",
         help=explained("logit"),
     )
     values = found.eigenvalues[view.layer, view.head].numpy()

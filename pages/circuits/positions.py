@@ -28,8 +28,8 @@ def draw_positions(view: View, circuits: Circuits, token: int, distance: int) ->
             draw_distance_scores(view, circuits, token, distance)
         elif facts.position == "relative":
             st.markdown(
-                "This model adds no rows for positions to its embeddings. Instead, it adds a bias to each score, which "
-                "depends on the distance between query and key. The page Positions shows this bias."
+                "This model adds no vectors for positions to its embeddings. Instead, it adds a bias to each score, "
+                "which depends on the distance between query and key. The page Positions shows this bias."
             )
         else:
             st.markdown("Nothing in the parameters of this head says where a token stands.")
@@ -64,12 +64,12 @@ def draw_position_scores(view: View, circuits: Circuits) -> None:
     most = (
         f"For **{count} of {len(rows)}** positions of the query, the highest score is at {_where(distance)}."
         if 2 * count > len(rows)
-        else "No distance stands out: "
-        f"at most {count} of {len(rows)} positions of the query have their highest score at the same distance."
+        else "Each position of the query has its highest score at some distance. No distance stands out: even the most "
+        f"frequent one is that of only {count} of {len(rows)} positions."
     )
     st.markdown(
-        f"{most} These scores are made only from the rows that the model adds for positions. The first {len(scores)} "
-        "positions are shown.",
+        f"{most} These scores are made without tokens, only from the vectors that the model adds for positions. The "
+        f"first {len(scores)} positions are shown.",
         help=explained("QK circuit", "score"),
     )
     panels([matrix], key="position_score_panels", matrix_width=420, on_open=note_opened)

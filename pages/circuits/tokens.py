@@ -58,8 +58,8 @@ def draw_tokens(view: View, circuits: Circuits, token: int, distance: int) -> No
         _draw_list(view, tables, written, token, f"If it reads {name}, it raises most", "raised")
         _draw_list(view, tables, -written, token, f"If it reads {name}, it lowers most", "lowered", sign=-1)
         st.markdown(
-            f"When the head reads **{name}**, **{name}** itself has rank **{rank(written, token):,}** of "
-            f"{len(written):,} tokens, from the one that is raised most to the one that is lowered most.",
+            f"When the head reads **{name}**, it changes the logits of all {len(written):,} tokens. In the order from "
+            f"the most raised to the most lowered one, **{name}** itself has rank **{rank(written, token):,}**.",
             help=explained("OV circuit", "logit"),
         )
     try:

@@ -102,7 +102,11 @@ def draw_answer(sides: Sides, comparison: ComparedPasses, table: Tensor, found: 
         st.markdown(f"Token {view.query} has no counterpart in B. Choose another query.")
         return
     here, away = float(found.divergence[place]), [float(side[place]) for side in found.elsewhere]
-    apart = "One of the two may read nothing here." if np.isnan(here) else f"**{number(here)} bits** apart."
+    apart = (
+        "In A or in B, this query may read no key, so the two cannot be compared."
+        if np.isnan(here)
+        else f"**{number(here)} bits** apart."
+    )
     st.markdown(f"Query **{plain(_labels(comparison.queries, sides)[place])}**: {apart}")
     draw_rows(sides, comparison, found, place)
     if any(away):

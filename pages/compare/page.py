@@ -58,8 +58,9 @@ def draw_texts(sides: Sides, comparison: ComparedPasses) -> None:
     )
     if queries.by_characters:
         st.caption(
-            "The two models cut the text into different tokens. What stands in one column is the same text. Of several "
-            "tokens in a column, rows of weights are averaged and columns are summed."
+            "The two models cut the text into different tokens. What stands in one column is the same text. Where a "
+            "column holds several tokens of a model, they count as one: as a query with the mean of their weights, as "
+            "a key with the sum of their weights."
         )
     elif len(queries) < max(trace.length for trace in traces):
         st.caption(
@@ -90,8 +91,8 @@ def draw_picture(sides: Sides, comparison: ComparedPasses, table) -> None:
 
 def draw_sources() -> None:
     st.caption(
-        "Weights that differ do not show that the prediction differs for that reason: the page Patching asks what "
-        "carries an answer. Lin 1991, “Divergence Measures Based on the Shannon Entropy”."
+        "If weights differ and predictions differ, the weights need not be the cause. The page Patching shows which "
+        "values carry an answer. Lin 1991, “Divergence Measures Based on the Shannon Entropy”."
     )
 
 

@@ -66,7 +66,10 @@ COLUMNS = {
     "previous": "The weight on the token right before the query. The first query has no such token and is left out",
 }
 
-NAME = "What the head does over a text, and how much of its attention that explains"
+NAME = (
+    "The patterns that get most of the head's attention over a text, and the share that they get. A head is mixed if "
+    "they get less than half"
+)
 
 
 def draw() -> None:
@@ -276,7 +279,7 @@ def draw_table(view: View, names: HeadNames | None) -> None:
         help=explained("entropy", "bit"),
     )
     if not view.trace.stored:
-        st.caption("The weights of a head are computed from its Q, K and mask of the pass when the head is drawn.")
+        st.caption("The weights of a head are computed when the head is drawn, from the Q, K and mask of the pass.")
 
 
 def take_row(table: pd.DataFrame) -> None:

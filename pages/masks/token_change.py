@@ -150,8 +150,8 @@ def _finding(side: Side, change: np.ndarray, position: int) -> str:
     if before.max() < ROUNDING:
         return head + (
             f"Before position {position}, only rounding changed the vectors, by at most **{number(before.max())}** of "
-            "their length. This model computes several tokens in one product. With another token in the text, it adds "
-            "the numbers in another order."
+            "their length. The model multiplies several tokens in one matrix product. With another token in the text, "
+            "it may add the same numbers in another order."
         )
     layer, place = np.unravel_index(before.argmax(), before.shape)
     touched = int(before.any(0).sum())

@@ -100,8 +100,11 @@ def answer(view: View, found: TakingOver) -> str:
         f"**{number(found.first, 3)} bits**, and switching off {other} alone costs it "
         f"**{number(best.alone, 3)} bits**. When {own} is off already, switching off {other} costs "
         f"**{number(found.when_off(best), 3)} bits**. Both together cost **{number(best.together, 3)} bits**. "
-        f"The sum of the two alone is {number(found.first + best.alone, 3)}."
+        f"The costs of the two alone add up to {number(found.first + best.alone, 3)}."
     )
     if found.takes_over:
-        return f"**No.** A second head takes over for {own}. So to switch off {own} alone shows too little. {costs}"
-    return f"**For this head, no other one takes over on this prompt.** The one that comes nearest is {other}. {costs}"
+        return f"**No.** A second head takes over for {own}. So switching off {own} alone shows too little. {costs}"
+    return (
+        "**For this head, no other one takes over on this prompt.** The head that comes nearest to taking over is "
+        f"{other}. {costs}"
+    )

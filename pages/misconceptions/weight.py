@@ -37,7 +37,7 @@ def draw(view: View) -> None:
         f"A dot is a cell of the row of query {view.query}, in one of the heads of all layers. {cells} were "
         f"tried{rest}. In each pass one cell is forbidden, as by a mask, so that the other weights of its row grow. "
         "The effect is the KL divergence of the prediction: KL(all cells‖without this cell). Its scale is logarithmic. "
-        "Effects that may be only rounding are all drawn at the largest size that rounding can have. "
+        "Some effects are so small that they may be only rounding. They are all drawn at the limit of rounding. "
         "Jain & Wallace 2019, “Attention is not Explanation”; what would count as an "
         "explanation is disputed: Wiegreffe & Pinter 2019, “Attention is not not Explanation”."
     )
@@ -53,8 +53,9 @@ def answer(found: Weighing, keys: list[str]) -> str:
     heaviest = found.cells[0].weight
     if pair is None:
         verdict = (
-            "**For this query, yes:** no cell with at most half the weight of a heavy cell changes the prediction at "
-            f"least twice as much. The highest weight is {number(heaviest, 3)}. Try another query or prompt."
+            "**For this query, yes:** no light cell matters much more than a heavy one. “Heavy” means at least half of "
+            f"the highest weight, which is {number(heaviest, 3)}. “Light” means at most half the weight of the heavy "
+            "cell. “Much more” means that the prediction changes at least twice as much. Try another query or prompt."
         )
     else:
         heavy, light = pair

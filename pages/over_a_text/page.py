@@ -26,7 +26,8 @@ from viz_ui.parts.open_matrix import named
 WINDOWS = (16, 64, 256)
 STRONGEST = 4  # heads that are told while the text is read
 NUMBERS = {
-    "mean": "The mean of the head: the share of attention that goes to the pattern, or bits or tokens",
+    "mean": "The mean of the head: the share of its attention that goes to the pattern. The entropy is in bits, and "
+    "the mean distance is in tokens",
     "low": "The lower end of the 95 % interval",
     "high": "The upper end of the 95 % interval",
     "uniform": "The mean that uniform attention would have: the same weight on every key that may be read",
@@ -159,9 +160,8 @@ def draw_answer(view: View, found: HeadReport, pattern: str) -> None:
         st.markdown(f"In this layer, no query of this text can read a token of the pattern **{pattern}**.")
     else:
         st.markdown(
-            f"For **{found.words(pattern, *place)}**, its mean is **{number(mean, 3)}{unit}**"
-            f"{interval_words(low, high)}. Uniform attention would have "
-            f"{number(uniform, 3)}{unit}."
+            f"The mean of this head for **{found.words(pattern, *place)}** is **{number(mean, 3)}{unit}**"
+            f"{interval_words(low, high)}. With uniform attention it would be {number(uniform, 3)}{unit}."
         )
     if found.has_distances:
         curve = found.curve(*place)

@@ -54,8 +54,8 @@ def draw_windows(view: View, found: HeadReport, pattern: str, key: Hashable) -> 
         f"The windows are sorted by the mean of {plain(words)}{unit}. Of each group, at most {EACH} are shown: its "
         "first, its last and one between them. A text is shaded by the weights of the query that shows the pattern "
         f"most (blue frame), among those that may read at least {KEYS} tokens. The darkest token has the largest "
-        "weight. The orange frame is the key of the pattern that it reads most. Click a text to open Heads at this "
-        "cell, in a new tab."
+        "weight. Of the tokens that belong to the pattern, the one with the largest weight has an orange frame. Click "
+        "a text to open Heads at this cell, in a new tab."
     )
 
 

@@ -24,8 +24,10 @@ def draw_answer(view: View, pair: ComparedRuns, choice: MapChoice, found: Patchi
     effect, difference = float(found.effect[place]), float(found.difference[place])
     origin, base = choice.runs
     does = f"takes away **{number(effect, 3)}** of" if choice.reverse else f"brings back **{number(effect, 3)}** of"
+    what = _what(view, choice, pair, found)
     st.markdown(
-        f"Put from the {origin} run into the {base} run, {_what(view, choice, pair, found)} {does} the clean answer.",
+        f"{what[0].upper()}{what[1:]} {does} the clean answer when it is put from the {origin} run into the {base} "
+        "run.",
         help=explained("activation patching", "clean run", "logit"),
     )
     good, bad = answer_words(view, pair)

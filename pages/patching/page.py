@@ -27,8 +27,8 @@ def draw() -> None:
     st.title("Patching")
     st.markdown(
         "**Which values carry the answer?** The model reads two prompts and gives two answers. Values of one run are "
-        "put into the other run, one at a time. The map shows how far each value moves the answer towards that of its "
-        "own run.",
+        "put into the other run, one at a time. The map shows how far each value moves the answer towards the answer "
+        "of the run that it comes from.",
         help=explained("activation patching", "clean run", "head", "residual stream", "feed-forward", "layer"),
     )
     try:

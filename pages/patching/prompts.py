@@ -166,8 +166,8 @@ def _pass(view: View, prompt: Prompt, target: str | tuple[int, ...] | None = Non
         return traced(view.name, prompt, view.trace.mask_name, view.part, target, edits=view.edits, **kept)
     except vm.EditError as error:
         raise vm.EditError(
-            f"Both runs are under the edits, and one of these does not fit the corrupted prompt. {error} Or switch "
-            "that edit off in the list of edits."
+            f"Both prompts are read with your edits, and one of these edits does not fit the corrupted prompt. {error} "
+            "You can also switch that edit off in the list of edits."
         ) from error
 
 
@@ -206,7 +206,8 @@ def draw_aligned(view: View, pair: ComparedRuns) -> None:
         st.caption(
             f"The prompts have {pair.clean.length} and {pair.corrupted.length} tokens. Only the tokens that both begin "
             "with, and those that both end with, are aligned. No value is put in at the tokens between them. After "
-            "these, aligned tokens stand at different positions, and a value that is put in was computed at its own."
+            "these, two aligned tokens stand at different positions. A value that is put in there was computed at the "
+            "position that its token has in its own prompt."
         )
 
 

@@ -56,7 +56,7 @@ def bias_matrix(trace: vm.Trace, layer: int, head: int, bias: DistanceBias) -> M
     tokens = labels(trace.token_bytes)
     return Matrix(
         "bias",
-        "Bias, less that at j = i",
+        "Bias minus the bias at j = i",
         bias.rows[head].float().numpy(),
         tokens,
         tokens,

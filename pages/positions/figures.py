@@ -102,7 +102,7 @@ def bias_figure(
         )
     _lay_out(figure, theme, height)
     figure.update_xaxes(title="distance j − i, from query to key")
-    figure.update_yaxes(title="bias, less that at distance 0")
+    figure.update_yaxes(title="bias minus the bias at distance 0")
     return figure
 
 

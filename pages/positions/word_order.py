@@ -106,8 +106,8 @@ def _at_its_place(shown: FittingPrompt) -> str:
     if not any(is_of_a_place(edit) for edit in shown.model.edits):
         return ". The small difference for “no positions” is rounding."
     return (
-        ". An edit in the list is of a token, or puts in values token by token. In the new order it is made at the "
-        "same place, where another word may stand. So weights can change even without positions."
+        ". An edit in the list belongs to certain positions of the prompt. In the new order, other words may stand at "
+        "these positions. So weights can change even without positions."
     )
 
 

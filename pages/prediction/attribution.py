@@ -39,8 +39,8 @@ def draw_attribution(view: View) -> None:
     )
     st.caption(
         "Each component goes alone through the frozen final norm and the unembedding. This is called direct logit "
-        "attribution. The terms say what the logit is made of. What a later layer writes after it has read a component "
-        "is a term of that later layer. "
+        "attribution. The terms say what the logit is made of. A later layer may read a component and write something "
+        "because of it. What it writes is a term of the later layer. "
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”.",
         help=explained("frozen norm", "norm"),
     )
@@ -128,8 +128,8 @@ def own_steps(terms: LogitTerms) -> str:
     if terms.activation is not None:
         words += (
             " Between the final hidden state and the unembedding, this model has one more matrix, the function "
-            f"{terms.activation}, and a norm. They are frozen, too: in place of the function, each number is "
-            "multiplied by the factor by which the function changed it in this pass."
+            f"{terms.activation}, and a norm. They are frozen, too. In this pass, the function multiplied each number "
+            "by some factor; for the terms, these factors stay as they are."
         )
     if terms.softcap is not None:
         cap = f"{terms.softcap:g}"

@@ -70,7 +70,8 @@ def draw_answer(view: View, found: LogitSources) -> None:
     shares = found.terms.numpy()
     head, key = (int(at) for at in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     does = "raises" if shares[head, key] >= 0 else "lowers"
-    what = {None: "the logit", "mean": "the difference from the mean"}.get(found.than, "the difference of the logits")
+    what = {None: "the logit", "mean": "the logit, relative to the mean of all logits,"}
+    what = what.get(found.than, "the difference of the two logits")
     st.markdown(
         f"The largest share is that of **{found.names[head]}**: what it read at token "
         f"**{plain(view.key_labels[key])}** {does} {what} by **{number(abs(float(shares[head, key])))}**. "
@@ -161,7 +162,10 @@ def has_no_token(found: LogitSources) -> bool:
 def no_token_words(found: LogitSources) -> str:
     if not has_no_token(found):
         return ""
-    return f" “{NO_TOKEN}” is what an edit put in the place of the mixed values of a head."
+    return (
+        " An edit put other values in the place of the mixed values of a head. What they add comes from no token of "
+        f"the text and is counted as “{NO_TOKEN}”."
+    )
 
 
 def place(found: LogitSources, at: int) -> tuple[int, int]:

@@ -147,7 +147,7 @@ def bytes_words(view: View, quantized: Quantized, extra: int) -> str:
     if quantized.choice.scheme == NF4:
         plain_bytes = sum(tensor.after.plain_constant_bytes for tensor in quantized.stored)
         share = (
-            "one per group of 64 weights; if each c took 32 bits, it would be "
+            "one per group of 64 weights; if each c took 32 bits, the constants would take "
             f"{number(8 * plain_bytes / quantized.n_weights, 3)}"
         )
     for_constants = f"{number(8 * constants / quantized.n_weights, 3)} for the constants c ({share})"

@@ -115,9 +115,9 @@ def draw_group(group: str, rows: list[Quantity]) -> None:
 
 def draw_notes(view: View, rows: list[Quantity]) -> None:
     """How to read the formulas of this model, and the papers."""
-    words = [
-        "Where an axis is written as 1, all prompts (or heads) share the same numbers. The formulas leave out biases."
-    ]
+    words = ["The formulas leave out biases."]
+    if any("1" in row.axes for row in rows):
+        words.insert(0, "Where the column “letters” has a 1, all prompts, or all heads, share the same numbers.")
     sources, terms = ["Vaswani et al. 2017, “Attention Is All You Need”, §3"], []
     if view.model.has_source:
         words.append("y is the encoder output.")

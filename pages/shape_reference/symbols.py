@@ -53,7 +53,8 @@ def explanations(formulas: Iterable[str], config: ModelFacts, equation: Equation
         said.append(_turn(config, equation))
     own = [name for name, symbol in OWN_STEPS.items() if stands(symbol)]
     if own:
-        said.append(f"{' and '.join(own)}: a step in the model's own code, longer than one sum or product.")
+        stand, steps = ("stand", "steps") if len(own) > 1 else ("stands", "a step")
+        said.append(f"{' and '.join(own)} {stand} for {steps} of the model's own code, too long to write out here.")
     return said
 
 

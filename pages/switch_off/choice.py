@@ -146,6 +146,11 @@ class Effect:
         return "The mean loss of the prompt" if self.kind == LOSS else "The prediction"
 
     @property
+    def object(self) -> str:
+        """The same within a sentence."""
+        return self.subject[:1].lower() + self.subject[1:]
+
+    @property
     def title(self) -> str:
         """Of a picture."""
         if self.kind == LOGIT:

@@ -199,7 +199,7 @@ def draw_answer(view: View, found: dict[str, Ablation], effect: Effect, off: Off
     value, rounding = float(table[off.place]), effect.rounding(one)
     if float(table[~table.isnan()].abs().max()) <= rounding:
         what = "No head" if off.unit == HEAD else "None of them"
-        st.markdown(f"{what} changes {effect.subject[:1].lower()}{effect.subject[1:]} by more than rounding can.")
+        st.markdown(f"{what} changes {effect.object} by more than rounding can.")
     by = f"{effect.subject} {effect.words(value)}"
     if abs(value) <= rounding:
         by = (
@@ -236,8 +236,8 @@ def draw_control(table: Tensor, effect: Effect, off: Off) -> None:
         FEED_FORWARD: "layer’s feed-forward",
         LAYER: "layer",
     }[off.unit]
-    each = f"The other {which} changes it" if len(others) == 1 else f"Each other {which} changes it"
-    st.markdown(f"{each} {effect.range_words(low, high)}.")
+    each = f"The other {which} changes" if len(others) == 1 else f"Each other {which} changes"
+    st.markdown(f"{each} {effect.object} {effect.range_words(low, high)}.")
     st.caption(
         "The diamond is what you chose. The band goes from the smallest effect of the others to their largest one. "
         "The colours of each picture end at its own largest effect."

@@ -53,7 +53,7 @@ PICTURES = {  # of each claim: what answers it, and what is shown with the answe
     "Approximate": ("The result in tiles and the result from the full matrix", ".st-key-exact [data-panel='tiled']"),
     "Concept": ("[Tt]he mean weight of", ".st-key-pattern_scores .main-svg"),
     "Weights": ("the rank correlation of weight and effect", ".st-key-weighing .main-svg"),
-    "Switching off": ("The sum of the two alone is", ".st-key-costs_of_pairs .main-svg"),
+    "Switching off": ("The costs of the two alone add up to", ".st-key-costs_of_pairs .main-svg"),
 }
 PARTS = "[data-panel], [data-testid='stPlotlyChart'], [data-testid='stDataFrame'], [data-testid='stMetric']"
 LONG = " ".join(["The king had three daughters, and the youngest was the fairest of all."] * 11)

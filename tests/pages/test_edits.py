@@ -213,10 +213,10 @@ def test_words_are_moved_in_the_edited_model():
     for name, read in (("typed", ids), ("shuffled", ids[::-1])):
         expected_weights = by_hand(read, "bidirectional", model).weights(1, 0)
         np.testing.assert_allclose(drawn_matrices(test)[name][0], expected_weights, atol=1e-5)
-    assert "at the same place" not in said(test)
+    assert "belongs to certain positions" not in said(test)
     of_token = opened("positions", **PLACE, order=order, edits=CELL.written)
     assert drawn_matrices(of_token)["typed"][0][20, 9] == drawn_matrices(of_token)["shuffled"][0][20, 9] == 0
-    assert "In the new order it is made at the same place" in said(of_token)
+    assert "In the new order, other words may stand at these positions" in said(of_token)
 
 
 def test_sites_are_compared_in_the_edited_model():

@@ -146,7 +146,7 @@ def _known(run: Pass, maps: Maps | None, what: str) -> Maps:
     if maps is None:
         raise VizError(
             f"This model computes its {what} in its own way ({run.config.family}), not as a product with "
-            "one matrix, so a score of it cannot be taken apart. Choose another model, such as tiny-gpt."
+            "one matrix, so its scores cannot be taken apart. Choose another model, such as tiny-gpt."
         )
     return maps
 

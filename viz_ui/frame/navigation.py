@@ -15,7 +15,8 @@ COMPARED = ENCODER, DECODER, BOTH = "tiny-bert", "tiny-gpt", "tiny-seq2seq"  # o
 
 # Pages that show the model as it is while the list of edits holds some, and why; all others show the edited pass.
 UNEDITED = {
-    "Circuits": "This page shows the model without the edits, because edits change a pass, and here no pass runs.",
+    "Circuits": "This page shows the model without the edits, because edits change a pass, and all numbers "
+    "here come from the parameters alone.",
     "Misconceptions": "This page shows the model without the edits, because its claims are about the trained model.",
     MODELS: "This page shows no pass of your prompt.",
 }

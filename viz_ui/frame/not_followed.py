@@ -8,9 +8,9 @@ def not_followed(model: vm.Model) -> str:
     names = model.writing_rules.not_followed
     if not names:
         return ""
-    several = "these settings" if len(names) > 1 else "this setting"
+    settings, them = ("settings", "them") if len(names) > 1 else ("setting", "it")
     listed = " and ".join(filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`")))
     return (
-        f"The files of this model set {listed}. The app does not follow {several}, so other programs may write "
-        "another text."
+        f"The files of this model have the {settings} {listed} for writing. The app ignores {them}, so other programs "
+        "may write another text with this model."
     )

@@ -258,7 +258,8 @@ GLOSSARY = {
     ),
     "95 % interval": Term(
         "If windows were drawn again and again from such a text, about 95 of 100 intervals would hold the true mean. "
-        "Here this is imitated: from the windows that were read, as many are drawn by chance, 1,000 times.",
+        "To find the interval, windows are drawn at random 1,000 times from those that were read: each time as many as "
+        "there are, so some may be drawn twice and others not at all.",
         "Efron 1979, “Bootstrap Methods: Another Look at the Jackknife”",
         "95 % intervals?",
     ),

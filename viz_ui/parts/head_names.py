@@ -71,7 +71,7 @@ def name_words(where: str, name: HeadName) -> str:
     share = f"**{percent(name.share)}** of its attention{interval}"
     if name.is_mixed:
         words = (
-            f"**{name.words}**. No two patterns get half of its attention. The largest share goes to "
+            f"**{name.words}**. No two patterns together get half of its attention. The largest share goes to "
             f"{name.explaining}: {share}."
         )
     else:
@@ -83,7 +83,10 @@ def name_words(where: str, name: HeadName) -> str:
 def draw_names_source(view: View, names: HeadNames | None) -> None:
     """Which text the names come from, and the way to the page that tells more of them."""
     if names is None:
-        st.caption("The heads of this model have no names yet. They get them when the model has read a text.")
+        st.caption(
+            "The heads of this model have no names yet. The page Over a text names them when the model has read the "
+            "first text that is offered there."
+        )
         link = "Let it read a text"
     else:
         is_changed = view.edits or view.trace.mask_name != view.own_mask

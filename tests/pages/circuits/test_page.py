@@ -125,9 +125,9 @@ def test_with_rotary_positions_scores_are_shown_by_distance_and_the_distance_is_
     mean = circuits.distance_scores(0, 1, token, 128)
     assert f"the mean score of all keys is highest at a distance of **{int(mean.argmax())}**" in said(test)
     assert address_of(test)["circuit_distance"] == "3"
-    assert "turned as for a key that stands 3 tokens before its query" in said(test)
+    assert "here the key stands 3 tokens before its query" in said(test)
     found = circuits.measure_composition("key", 3).over
-    assert f"**{number(float(found.nan_to_num(-1).max()))}** above the baseline" in said(test)
+    assert f"This line has the number **{number(float(found.nan_to_num(-1).max()))}**" in said(test)
 
 
 @pytest.mark.parametrize("kind", ["query", "key", "value"])
@@ -142,7 +142,7 @@ def test_lines_are_the_strongest_pairs_and_what_is_left_out_is_said(kind):
     expected = 1.0 + 6.0 * over[:7].numpy() / float(over[0])
     assert sorted(widths, reverse=True) == pytest.approx(expected)
     table = test.dataframe[-1].value
-    assert list(table["over the baseline"]) == [number(float(value)) for value in over[:7]]
+    assert list(table["above the baseline"]) == [number(float(value)) for value in over[:7]]
     first, head, later, other = np.unravel_index(int(found.nan_to_num(-9).argmax()), found.shape)
     assert table["writes"][0] == f"layer {first}, head {head}"
     assert table["reads"][0] == f"layer {later}, head {other}"

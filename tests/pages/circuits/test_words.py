@@ -26,7 +26,7 @@ def view():
 @pytest.mark.parametrize(
     ("own", "words"),
     [(0.75, "It raises the tokens that it reads, more than"), (-0.75, "It lowers the tokens that it reads, more than"),
-     (0.45, "This says little: the scores"), (-0.35, "This says little: the scores")],
+     (0.45, "This says little, because"), (-0.35, "This says little, because")],
 )  # fmt: skip
 def test_a_head_is_called_by_its_score_beside_the_random_ones_of_its_own_layer(view, own, words):
     page = page_module("circuits")
@@ -102,7 +102,7 @@ def test_a_chosen_head_is_told_what_it_reads_and_who_reads_it(monkeypatch):
     lines.draw_answer(pairs, Place("self", 1, 2), "value")
     assert noted.words.splitlines() == [
         "The widest line leads from layer 0, head 3 to layer 2, head 1: the values of the later head read what the "
-        "earlier head writes. The share is 0.5000 above the baseline of random matrices.",
+        "earlier head writes. This line has the number 0.5000; random matrices have 0 on average.",
         "The values of the chosen head, layer 1, head 2, read layer 0, head 1 the most (0.2500). What the chosen head "
         "writes is read most by layer 2, head 3 (−0.1250). A number below 0 means less than random matrices have.",
     ]

@@ -229,7 +229,7 @@ def test_a_heavy_cell_stands_before_the_lighter_one_with_their_own_weights_and_e
     )
     assert "Over all 3 cells, the rank correlation of weight and effect is −1.0." in said
     even = Weighing((Cell(0, 0, 0, 0.75, 2.0), Cell(0, 0, 1, 0.25, 1.0)), 30, 1e-6)
-    assert "The highest weight is 0.750." in weight.answer(even, ["a", "b"])
+    assert "the highest weight, which is 0.750." in weight.answer(even, ["a", "b"])
 
 
 def test_a_cell_is_drawn_at_its_weight_and_its_effect_or_at_the_bound_of_rounding():

@@ -250,7 +250,7 @@ def test_a_head_that_is_replaced_is_looked_for_where_the_chosen_one_is_not():
 def test_what_weights_and_heads_do_in_every_kind_of_model(claim, model, prompt, more):
     test = page(claim, model=model, prompt=prompt, **more)
     told = said(test) + " ".join(info.value for info in test.info)
-    assert re.search("rank correlation|The sum of the two alone|only one key|No other head comes after", told), told
+    assert re.search("rank correlation|The costs of the two alone|only one key|No other head comes after", told), told
 
 
 @pytest.mark.parametrize("claim", ["Weights", "Switching off"])

@@ -43,8 +43,9 @@ def test_the_numbers_and_the_name_of_a_head():
     assert f"**{percent(name.share)}** of its attention" in said(test)
     assert f"({percent(name.low)} to {percent(name.high)})" in said(test)
     mean, uniform = found.mean("k before")[0, 1], found.uniform("k before")[0, 1]
-    assert f"For **2 before**, its mean is **{number(mean, 3)}** ({number(low, 3)} to {number(high, 3)})" in said(test)
-    assert f"Uniform attention would have {number(uniform, 3)}." in said(test)
+    interval = f"({number(low, 3)} to {number(high, 3)})"
+    assert f"The mean of this head for **2 before** is **{number(mean, 3)}** {interval}" in said(test)
+    assert f"With uniform attention it would be {number(uniform, 3)}." in said(test)
     assert "16 windows (4,096 tokens) of fairy tales that were kept out of training." in said(test)
     assert address_of(test)["pattern"] == "k before"
     table = test.dataframe[-1].value

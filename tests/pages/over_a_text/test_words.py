@@ -61,7 +61,8 @@ def test_a_head_has_its_name_its_share_and_its_own_mean_beside_that_of_uniform_a
     first, second = noted = page.noted.words.splitlines()
     assert first == ("Layer 1, head 2 is named 2 before. This pattern gets 62.5% of its attention (56.3% to 68.8%).")
     assert second == (
-        f"For {INDUCTION} of 1.2, its mean is 2.54 (2.51 to 2.55). Uniform attention would have 0.110."
+        f"The mean of this head for {INDUCTION} of 1.2 is 2.54 (2.51 to 2.55). With uniform attention it would be "
+        "0.110."
     ), noted
     [((k, mean, uniform), _)] = page.noted.of("curve_figure")
     assert (list(k), list(mean), list(uniform)) == ([0, 1], [1.25, 2.5], [0.125, 0.0625])
@@ -73,11 +74,11 @@ def test_bits_and_tokens_have_their_unit_and_a_mixed_head_says_that_no_pair_expl
     page.draw_answer(VIEW, report, ENTROPY)
     first, second = page.noted.words.splitlines()
     assert first == (
-        "Layer 1, head 2 is named mixed. No two patterns get half of its attention. The largest share goes to these "
-        "two: 37.5% of its attention."
+        "Layer 1, head 2 is named mixed. No two patterns together get half of its attention. The largest share goes to "
+        "these two: 37.5% of its attention."
     )
     unit = UNITS[ENTROPY]
-    assert f"is 4.54 {unit} (4.51 to 4.55). Uniform attention would have 0.110 {unit}." in second
+    assert f"is 4.54 {unit} (4.51 to 4.55). With uniform attention it would be 0.110 {unit}." in second
 
 
 def test_shares_have_one_scale_and_what_is_no_share_ends_at_its_largest(page):

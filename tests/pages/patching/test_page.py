@@ -79,7 +79,7 @@ def test_a_map_of_layers_and_positions(words, sites, reverse):
     effect, d = float(found.effect[1, 2]), float(found.difference[1, 2])
     does = "takes away" if reverse else "brings back"
     assert f"at token **2 ·bird** {does}" in said(test)
-    assert f"Put from the {'corrupted' if reverse else 'clean'} run into the" in said(test)
+    assert f"when it is put from the {'corrupted' if reverse else 'clean'} run into the" in said(test)
     assert f"{does} **{number(effect, 3)}** of the clean answer" in said(test)
     assert f"**{number(d)}** with this value put in" in said(test)
     formula = test.get("latex")[0].value if test.get("latex") else said(test)

@@ -75,9 +75,9 @@ def test_a_cell_says_what_was_put_where_and_what_came_of_it(view, pair, noted, s
     origin, base = ("corrupted", "clean") if reverse else ("clean", "corrupted")
     does = "takes away" if reverse else "brings back"
     first, second = noted.words.splitlines()[:2]
-    assert (
-        first
-        == f"Put from the {origin} run into the {base} run, {what} {does} {number(effect, 3)} of the clean answer."
+    assert first == (
+        f"{what[0].upper()}{what[1:]} {does} {number(effect, 3)} of the clean answer when it is put from the {origin} "
+        f"run into the {base} run."
     )
     assert second == (
         "d is the logit of <13> minus that of <17>, after token 5: 4.000 in the clean run, −1.000 in the corrupted "

@@ -179,8 +179,8 @@ def test_the_largest_share_raises_or_lowers_a_logit_or_a_difference(view, noted)
         shares[6, 2] = sign
         for than, what in (
             (None, "the logit"),
-            ("mean", "the difference from the mean"),
-            (7, "the difference of the logits"),
+            ("mean", "the logit, relative to the mean of all logits,"),
+            (7, "the difference of the two logits"),
         ):
             sources.draw_answer(view, given_sources(shares, np.zeros(8), than))
             said = noted.words.splitlines()[-1]

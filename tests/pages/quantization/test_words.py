@@ -46,7 +46,7 @@ def test_bytes_are_counted_by_hand(model):
     assert f"and {number(800 / n, 3)} for" in more
     nf4 = quantize(model, Choice(NF4))
     blocks = sum(-(-matrix.numel() // 64) for matrix in matrices)
-    assert f"if each c took 32 bits, it would be {number(32 * blocks / n, 3)})" in choice.bytes_words(
+    assert f"if each c took 32 bits, the constants would take {number(32 * blocks / n, 3)})" in choice.bytes_words(
         view_of(model, IDS), nf4, 0
     )
 

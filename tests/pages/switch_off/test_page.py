@@ -30,7 +30,7 @@ def test_the_effect_of_a_head_and_of_the_others_of_its_layer(instead, how):
     assert drawn_matrices(test)["effect"][0] == pytest.approx(found.kl.numpy(), abs=1e-4)
     low, high = found.control[1, 0].tolist()
     assert f"The prediction changes by **{number(float(found.kl[1, 0]))} bits**" in said(test)
-    assert f"Each other head of layer 1 changes it by {number(low)} to {number(high)} bits." in said(test)
+    assert f"Each other head of layer 1 changes the prediction by {number(low)} to {number(high)} bits." in said(test)
     assert "no longer “**·old**”" in said(test)
     assert address_of(test).get("instead", "zero") == instead
 
@@ -92,7 +92,7 @@ def test_every_effect_of_every_unit(off):
         assert f"{'rises' if change > 0 else 'falls'} by **{number(abs(change))}{unit}**" in said(test)
         others = np.delete(table[1] if off == "head" else table[:, 0], 0 if off == "head" else 1)
         ends = [f"{'+' if end > 0 else ''}{number(end)}" for end in (float(others.min()), float(others.max()))]
-        assert f"changes it by {ends[0]} to {ends[1]}{unit}." in said(test)
+        assert f" by {ends[0]} to {ends[1]}{unit}." in said(test)
     assert f"from {number(one.loss_before)} to {number(float(one.loss[place]))}" in said(test)
 
 

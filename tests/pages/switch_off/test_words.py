@@ -106,7 +106,8 @@ def test_a_unit_is_compared_with_the_same_edit_elsewhere(page, view, unit):
     others = [float(value) for at, value in enumerate(table[1] if unit == HEAD else table[:, 0])
               if at != (2 if unit == HEAD else 1)]  # fmt: skip
     each = {HEAD: "head of layer 1", FEED_FORWARD: "layer’s feed-forward", LAYER: "layer"}[unit]
-    assert second == f"Each other {each} changes it {Effect(LOSS).range_words(min(others), max(others))}."
+    by = Effect(LOSS).range_words(min(others), max(others))
+    assert second == f"Each other {each} changes the mean loss of the prompt {by}."
     [((name, value, drawn, title), _)] = page.noted.of("band_figure")
     names = {HEAD: "layer 1, head {}", FEED_FORWARD: "feed-forward, layer {}", LAYER: "whole layer, layer {}"}[unit]
     at = 2 if unit == HEAD else 1

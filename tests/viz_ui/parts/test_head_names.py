@@ -89,8 +89,8 @@ def test_what_is_said_of_a_name():
     )
     mixed = replace(name, patterns=name.patterns[:1], explaining="3 before", share=0.25, low=float("nan"))
     assert parts.name_words("layer 0, head 0", mixed) == (
-        "Layer 0, head 0 is named **mixed**. No two patterns get half of its attention. The largest share goes to "
-        "3 before: **25.0%** of its attention."
+        "Layer 0, head 0 is named **mixed**. No two patterns together get half of its attention. The largest share "
+        "goes to 3 before: **25.0%** of its attention."
     )
 
 
