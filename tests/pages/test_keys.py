@@ -10,7 +10,7 @@ import pytest
 import viz_model as vm
 from pages.flash_attention import run as flash
 from pages.flash_attention.run import Tiling
-from pages.heads import grid
+from pages.heads import grid, head_values
 from pages.masks import sides
 from pages.masks.sides import Side
 from pages.misconceptions import taking_over, weight
@@ -32,6 +32,7 @@ from viz_model.quantization.twin import INT8, NF4, Choice
 from viz_ui.frame import jobs
 from viz_ui.frame import view as view_module
 from viz_ui.parts import why_here
+from viz_ui.parts.weight_colours import WeightColours
 
 SOURCE, TARGET = (5, 9, 11, 9, 4), (3, 7, 2)
 
@@ -175,6 +176,18 @@ def test_a_masked_pass_of_changed_tokens_is_another_one():
     keys = [sides._pass(view(), side, ids)[0] for ids in (None, (3, 7, 4), (3, 8, 2))]
     keys += [sides._pass(view(part="encoder", mask="causal"), side, ids)[0] for ids in (None, SOURCE[::-1])]
     assert len(set(keys)) == len(keys)
+
+
+def test_thumbnails_are_of_what_is_drawn_in_which_colours_and_of_which_tokens(monkeypatch):
+    keys, here = [], view()
+    monkeypatch.setattr(grid, "_kept", lambda *key: keys.append(key))
+    monkeypatch.setattr(grid, "_of_each_layer", lambda trace, *_: [(np.zeros(1), None)] * trace.n_layers)
+    colours = WeightColours("linear"), WeightColours("logarithmic"), WeightColours("linear", is_own=True)
+    asked = [(head_values.WEIGHTS, one, "shown") for one in colours]
+    asked += [(head_values.RAW, colours[0], "shown"), (head_values.WEIGHTS, colours[0], "hidden")]
+    for name, colour, hiding in asked:
+        grid.grid_pictures(here, name, colour, hiding)
+    assert len({key for key in keys if key[0] == "pictures"}) == len(asked)
 
 
 def test_tiles_are_worked_out_again_for_whatever_is_chosen(monkeypatch):

@@ -99,6 +99,16 @@ test("the running sum lays the kept tokens end to end, with the draw on them", (
   assert.equal(sum.ariaLabel, "Running sum of the probabilities; u = 0.2500");
 });
 
+test("a chosen token that is not among the likeliest stands where it was drawn, behind the others that are not named", () => {
+  const far = { ...SECOND, token_id: STEP.chosen, label: "z", probability: 0.125 }, likely = { ...LIKELY, token_id: 99 };
+  const one = drawn({ steps: [{ ...STEP, span: [0.75, 0.875], left: [7, 3, 5], candidates: [
+    { ...likely, probability: 0.5 }, far] }, later(3), later(4)] });
+  const sum = one.root.querySelector(".sum");
+  assert.deepEqual(sum.querySelectorAll(".part").map(({ style }) => style.left), ["0%", "75%"]);
+  const others = sum.querySelector(".others");
+  assert.deepEqual([others.textContent, others.style.left], ["3 more", "50%"]);
+});
+
 test("what decided is said: chance, the reader, greed, or the model itself", () => {
   assert.equal(verdict(drawn()), "Seed 42 gives the random number u = 0.2500. “2 c” is drawn for u from 0 to 0.6250.");
   const greedy = { ...STEP, greedy: true, candidates: [{ ...LIKELY, scaled: null }] };

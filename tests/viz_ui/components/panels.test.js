@@ -216,6 +216,8 @@ test("bars can be sorted by value; masked ones stand last", () => {
   assert.deepEqual(bars("bars", one).map(([label]) => label), ["0 x", "1 y", "2 z"]);
   happens(one.root.querySelector("[data-panel=bars]").querySelectorAll(".row")[1], "click");
   assert.deepEqual(one.told.pop(), ["pick", { panel: "bars", row: 1, column: 1, query: 1, key: 1 }]);
+  happens(one.root.querySelector("[data-panel=scaled]").querySelectorAll(".tool")[1], "click"); // behind negative ones
+  assert.deepEqual(bars("scaled", one).map(([, number]) => number), ["0.5000", "−4.000", "masked"]);
 });
 
 test("a query that may read nothing says so", () => {

@@ -80,6 +80,8 @@ test("readers of a text with a blank: hidden, seen, and beyond what one sees", (
   const names = one.root.querySelectorAll(".tokens")[1].children.map((node) => node.ariaLabel);
   assert.deepEqual(names, ["before: token 0, a", "before: token 1, b, hidden", "before: token 2, c, not seen",
     "before: token 3, d, not seen"]);
+  assert.deepEqual(one.root.querySelectorAll(".tokens")[2].children.map((node) => node.ariaLabel), [
+    "some: token 0, a", "some: token 1, b", "some: token 2, c, not seen", "some: token 3, d, hidden"]);
   happens(one.root.querySelectorAll("button")[6], "click");
   assert.deepEqual(one.told, [["pick", 2]]);
 });
@@ -114,6 +116,8 @@ test("a model has its numbers under their own heads, what is said of it, and but
   assert.deepEqual(page.told[1], ["act", ["remove", "two"]]);
   happens(remove, "blur");
   assert.deepEqual([remove.textContent, remove.ariaLabel], ["Remove", "Remove: two"]);
+  happens(remove, "click"); // and once more after that
+  assert.deepEqual([page.told.length, remove.textContent], [2, "Remove it?"]);
 });
 
 test("a row that goes takes its buttons along, and the others keep their order", () => {
@@ -123,6 +127,13 @@ test("a row that goes takes its buttons along, and the others keep their order",
   page.send(send(["one", "three", "new"]));
   assert.deepEqual(textsOf(page.root, ".name"), ["one", "three", "new"]);
   assert.equal(page.root.querySelectorAll("tbody")[1], kept); // with its focus
+  const fetched = model("three", { state: "fetched", cells: ["5", "9"], chosen: true, acts: [CHOSEN, REMOVE] });
+  page.send(packed({ columns: COLUMNS, rows: [model("one"), fetched, model("new")] }));
+  assert.deepEqual(textsOf(page.root, ".name"), ["one", "three", "new"]);
+  const row = page.root.querySelectorAll("tbody")[1];
+  assert.deepEqual([...textsOf(row, ".state"), ...textsOf(row, "button"), row.ariaCurrent],
+    ["fetched", "Chosen", "Remove", "true"]);
+  assert.deepEqual(row.querySelector("tr").children.slice(2).map(({ textContent }) => textContent), ["5", "9"]);
 });
 
 test("a token that is dragged takes the place of the one whose middle was passed", () => {

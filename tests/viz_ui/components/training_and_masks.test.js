@@ -9,6 +9,7 @@ import { bitsOf, firstOf, happens, mounted, packed, textsOf } from "../../suppor
 
 const { default: curves } = await import("../../../viz_ui/components/training_curves/training_curves.js");
 const { default: maskEditor } = await import("../../../viz_ui/components/mask_editor/mask_editor.js");
+const { MaskBits } = await import("../../../viz_ui/components/mask_editor/mask_bits.js");
 
 const AT = [0, 10, 20, 40], LOSS = [4, 2, null, 1], WEIGHT = [0, 0.25, 0.5, 1];
 const PLOTS = [
@@ -182,4 +183,17 @@ test("cells can be made larger and smaller, and a new stroke ends what could be 
   assert.equal(tool("redo").disabled, false);
   press(one, " ");
   assert.equal(tool("redo").disabled, true);
+});
+
+test("of many strokes the last hundred can be taken back, the latest first", () => {
+  const bits = new MaskBits(1, 150, new Uint8Array(150));
+  for (let stroke = 0; stroke < 150; stroke++) {
+    bits.remember();
+    bits.set(0, stroke, 1);
+  }
+  for (let left = 149; left >= 50; left--) {
+    assert.ok(bits.undo());
+    assert.deepEqual([bits.count(), bits.get(0, left)], [left, 0]);
+  }
+  assert.ok(!bits.undo());
 });

@@ -50,6 +50,13 @@ test("letters are black or white, whichever has 4.5 : 1 on the colour; what is n
   }
 });
 
+test("the last colour is the high end of the scale, and the legend says it", () => {
+  const one = drawn({ kinds: ["entropy, bits", "probability"], high: 2 });
+  assert.deepEqual(cells(one).slice(1, 4).map(({ style }) => style.background),
+    ["rgb(32 32 32)", "rgb(128 128 128)", "rgb(64 64 64)"]); // 0.25, 1 and 0.5 of 2
+  assert.deepEqual(textsOf(one.root, ".legend span").filter(Boolean), ["entropy, bits:", "0", "2"]);
+});
+
 test("a click or a key picks a cell, and Tab then leads to it", () => {
   const one = drawn();
   happens(cells(one)[5], "click");
