@@ -99,8 +99,9 @@ test("the running sum lays the kept tokens end to end, with the draw on them", (
   assert.equal(sum.ariaLabel, "Running sum of the probabilities; u = 0.2500");
 });
 
-test("a chosen token that is not among the likeliest stands where it was drawn, behind the others that are not named", () => {
-  const far = { ...SECOND, token_id: STEP.chosen, label: "z", probability: 0.125 }, likely = { ...LIKELY, token_id: 99 };
+test("a chosen token that is not among the likeliest stands where it was drawn, behind unnamed ones", () => {
+  const far = { ...SECOND, token_id: STEP.chosen, label: "z", probability: 0.125 };
+  const likely = { ...LIKELY, token_id: 99 };
   const one = drawn({ steps: [{ ...STEP, span: [0.75, 0.875], left: [7, 3, 5], candidates: [
     { ...likely, probability: 0.5 }, far] }, later(3), later(4)] });
   const sum = one.root.querySelector(".sum");
