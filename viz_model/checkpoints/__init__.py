@@ -25,7 +25,7 @@ from viz_model.memory_limits import refuse_what_cannot_fit
 from viz_model.model import Model
 from viz_model.paths import ROOT
 from viz_model.transformer.memory_order import order_for_decoding
-from viz_model.transformer.placed import Place, placed
+from viz_model.transformer.placed import ComputePlace, placed
 
 __all__ = [
     "BUNDLED",
@@ -95,7 +95,7 @@ def load(name_or_folder: str | Path, place: str | None = None) -> Model:
     missing, damaged or foreign (the sentence names the file and the tensor), and when it needs more memory than there
     is.
     """
-    computing = Place.of(os.environ.get(DEVICE, "") if place is None else text("The place", place))
+    computing = ComputePlace.of(os.environ.get(DEVICE, "") if place is None else text("The place", place))
     computing.refuse_missing()
     folder = _folder(str(of_type("A model", name_or_folder, str | Path, "a name or a path", CheckpointError)))
     with readable(folder):
@@ -107,7 +107,7 @@ def load(name_or_folder: str | Path, place: str | None = None) -> Model:
         else:
             model = read_model(folder)
         order_for_decoding(model.transformer)
-        model.transformer = placed(model.transformer, computing)
+        model.transformer, model.place = placed(model.transformer, computing), computing
         model.stored_as = stored_as(folder)
         model.rounded_to = rounded_to(folder)
     return model

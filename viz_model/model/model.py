@@ -19,7 +19,7 @@ from viz_model.transformer import masks
 from viz_model.transformer.changes import Change, settled, with_changes
 from viz_model.transformer.hooks import capture, unwatched
 from viz_model.transformer.host import Host
-from viz_model.transformer.placed import Place
+from viz_model.transformer.placed import ComputePlace
 
 ALWAYS_HELD = ("*.q", "*.k", "*.v", "*.mask", "*.mixed")
 WRITTEN_OUT = ("*.raw", "*.scores", "*.weights")
@@ -33,17 +33,17 @@ Mask = str | Tensor | None
 
 
 class Model(PromptReader):
-    """What pages and notebooks work with: a model that reads prompts, traces them, and goes on writing."""
+    """What pages and notebooks work with: a model that reads prompts, traces them, and goes on writing.
+
+    place: where it computes, and in which precision; its numbers are seen on the CPU in float32.
+    """
+
+    place = ComputePlace()
 
     def __repr__(self) -> str:
         heads = f"{self.config.n_layers} layers × {self.config.n_heads} heads"
         edits = ", edited" if self.edits else ""
         return f"<{type(self).__name__} {self.name}: {self.config.layout}, {heads}{edits}>"
-
-    @property
-    def place(self) -> Place:
-        """Where it computes, and in which precision; its numbers are seen on the CPU in float32."""
-        return getattr(self.transformer, "place", Place())
 
     def difference(self, trace: Trace) -> float:
         """The largest difference of a logit of a trace's last token from a pass in float32 on the CPU.

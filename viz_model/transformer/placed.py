@@ -22,7 +22,7 @@ CALLED = {"cpu": "processor", "cuda": "NVIDIA graphics card", "mps": "Apple grap
 
 
 @dataclass(frozen=True)
-class Place:
+class ComputePlace:
     """Where a model computes, and in which precision. As a text: "cuda bfloat16", "cuda:1", "bfloat16"."""
 
     device: str = "cpu"
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def is_plain(self) -> bool:
-        return self == Place()
+        return self == ComputePlace()
 
     @property
     def words(self) -> str:
@@ -72,19 +72,19 @@ class Place:
         return tensor.to(self.device, kind)
 
 
-def places_here() -> list[Place]:
+def places_here() -> list[ComputePlace]:
     """Those that this computer has."""
     found = []
     for device in DEVICES:
         try:
-            Place(device).refuse_missing()
+            ComputePlace(device).refuse_missing()
         except VizError:
             continue
-        found += [Place(device, precision) for precision in PRECISIONS]
+        found += [ComputePlace(device, precision) for precision in PRECISIONS]
     return found
 
 
-def placed(host: Host, place: Place) -> Host:
+def placed(host: Host, place: ComputePlace) -> Host:
     """The model as it computes at a place; itself at the plain one. Raises VizError where the place is not there, or
     has no room for it."""
     place.refuse_missing()
@@ -109,7 +109,7 @@ def placed(host: Host, place: Place) -> Host:
 class PlacedHost(ToLogits):
     """reference: the model with its weights in float32 on the CPU, of which everything but a pass is asked."""
 
-    def __init__(self, reference: Host, place: Place):
+    def __init__(self, reference: Host, place: ComputePlace):
         self.reference, self.place = reference, place
         self._there = _copied(reference, place)
 
@@ -158,7 +158,7 @@ class PlacedHost(ToLogits):
             ) from error
 
 
-def _copied(host: Host, place: Place) -> Host:
+def _copied(host: Host, place: ComputePlace) -> Host:
     """A copy whose numbers are at the place. Frequencies of rotations stay in float32, as in every library."""
     twin, copies = host.sharing_copy(), {}
     for module in twin.network.modules():

@@ -7,7 +7,7 @@ import streamlit as st
 
 from viz_model.checkpoints import DEVICE
 from viz_model.errors import VizError
-from viz_model.transformer.placed import Place, places_here
+from viz_model.transformer.placed import ComputePlace, places_here
 from viz_ui.frame.embedding import main_picture
 from viz_ui.frame.loaded_models import fetcher
 from viz_ui.frame.passes import kept_pass
@@ -40,7 +40,7 @@ def draw_choice_of_place() -> None:
         return
     places = [str(place) for place in places_here()]
     try:
-        here = str(Place.of(os.environ.get(DEVICE, "")))
+        here = str(ComputePlace.of(os.environ.get(DEVICE, "")))
     except VizError:  # the sidebar says what is wrong with it
         here = ""
     st.selectbox(

@@ -7,7 +7,7 @@ import torch
 import viz_model as vm
 from tests.reference.families import FAMILIES, save_small
 from viz_model.transformer.hooks import capture, edit
-from viz_model.transformer.placed import Place, places_here
+from viz_model.transformer.placed import ComputePlace, places_here
 
 PROMPT = "Once upon a time there was a king"
 DATE = "Friday, 3 May 2024"
@@ -109,15 +109,15 @@ def test_a_model_whose_code_cannot_compute_so_says_it_when_it_is_loaded(tmp_path
 @pytest.mark.parametrize(
     ("words", "place"),
     [
-        ("", Place()),
-        ("bfloat16", Place("cpu", "bfloat16")),
-        ("CUDA:1, bfloat16", Place("cuda:1", "bfloat16")),
-        ("float32 mps", Place("mps")),
+        ("", ComputePlace()),
+        ("bfloat16", ComputePlace("cpu", "bfloat16")),
+        ("CUDA:1, bfloat16", ComputePlace("cuda:1", "bfloat16")),
+        ("float32 mps", ComputePlace("mps")),
     ],
 )
 def test_a_place_is_read_from_words(words, place):
-    assert Place.of(words) == place
-    assert Place.of(str(place)) == place
+    assert ComputePlace.of(words) == place
+    assert ComputePlace.of(str(place)) == place
 
 
 @pytest.mark.parametrize("words", ["gpu", "cuda cpu", "cuda:x", "mps:1", "int8", "cuda:99999", "bfloat16 float32"])
