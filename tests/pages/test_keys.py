@@ -94,16 +94,19 @@ def examples(view, pattern="first token"):
 
 PLACES = {"layer": {"layer": 0}, "head": {"head": 1}, "query": {"query": 2}, "key": {"key": 1}}
 PASS = tuple(OTHERS)
-KEPT = {  # what is kept, and what its key is to tell apart; a page that edits nothing needs no edits in it
+ROUNDED = SimpleNamespace(choice=Choice(NF4))
+KEPT = {  # what is kept, and what its key is to tell apart
     "effects of cells": (weight.draw, (*PASS, "query")),
     "pairs of heads": (taking_over.draw, (*PASS, "layer", "head", "query")),
     "lens": (lambda view: lens.lens(view, range(3)), tuple(name for name in PASS if name != "part")),
     "terms of a score": (why_here.draw_why_here, (*PASS, *PLACES)),
     "ablations": (ablations, (*PASS, "query")),
-    "map of heads": (head_map, tuple(name for name in PASS if name != "edits")),
+    "map of heads": (head_map, PASS),
     "map of a layer": (lambda view: head_map(view, HEAD_POSITIONS), ("layer",)),
     "examples of a head": (examples, ("layer", "head")),
-    "pictures before and after": (lambda view: effects._pictures_of(view, None, Noted()), PASS),
+    "ways to save": (lambda view: savings.measured_ways(view, ROUNDED, view.trace.ids, 3), ("name", "target", "edits")),
+    "losses before and after": (lambda view: effects.draw_loss(view, ROUNDED), ("name", "prompt", "target", "edits")),
+    "pictures before and after": (lambda view: effects._pictures_of(view, None, ROUNDED), PASS),
 }
 
 
@@ -112,9 +115,10 @@ def test_what_is_kept_for_a_visitor_is_kept_under_all_that_it_is_of(monkeypatch,
     def ask(*_, of, **__):
         raise Asked(of)
 
-    for module in (weight, taking_over, lens, why_here, maps, shown_windows):
+    for module in (weight, taking_over, lens, why_here, maps, savings, shown_windows):
         monkeypatch.setattr(module, "kept_result", ask)
-    monkeypatch.setattr(effects, "_pictures", lambda _, __, *key: ask(of=key[:-1]))  # without the choice, see below
+    for name in ("_pictures", "_losses"):
+        monkeypatch.setattr(effects, name, lambda _, __, *key: ask(of=key))
     monkeypatch.setattr(why_here, "_compared", lambda _: "row")
     monkeypatch.setattr(shown_windows, "linked", lambda *_, **__: True)
     monkeypatch.setattr(shown_windows, "st", Noted())

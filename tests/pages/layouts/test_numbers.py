@@ -125,7 +125,7 @@ def test_the_letter_that_a_digit_reads_most_is_selected_unless_one_is_chosen(pai
 
 def test_one_model_sees_both_sides_of_the_hidden_token_and_the_other_one_what_stands_before_it(monkeypatch):
     noted = Noted()
-    for name in ("st", "seen_tokens", "choose", "_draw_guesses", "_draw_every_blank"):
+    for name in ("st", "seen_tokens", "choose", "say_edits", "_draw_guesses", "_draw_every_blank"):
         monkeypatch.setattr(blanks, name, noted if name == "st" else getattr(noted, name))
     trace = SimpleNamespace(ids=IDS, length=5, token_bytes=[b"x"] * 5)
     monkeypatch.setattr(blanks, "held", lambda *_: 3)
