@@ -88,7 +88,7 @@ FITTING = {
     "minus": ["b"], "trace": [MODEL.trace([1, 2, 3])],
     "edits": [(), [vm.SwitchOff(0, 1)], [vm.AddVector(0, "1 2", "3")]],
     "kind": ["query", "value"], "distance": [0, 2], "other": [None, 5],
-    "pattern": ["itself"], "windows": [3], "most": [1],
+    "pattern": ["itself"], "windows": [3], "most": [1], "content": [{}], "shape": [(2, 4)],
 }  # fmt: skip
 FITTING_TENSORS = {
     "ids": [torch.tensor([[1, 2, 3]])], "source": [torch.tensor([[1, 2, 3]])], "tensor": [torch.ones(2)],

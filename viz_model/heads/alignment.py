@@ -6,6 +6,8 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from viz_model.arguments import switch, whole_number
+
 
 @dataclass(frozen=True)
 class Places:
@@ -28,8 +30,12 @@ class Places:
         return all(len(tokens) == 1 for tokens in (*self.first, *self.second))
 
     def place_of(self, position: int, *, second: bool = False) -> int | None:
-        """Where a token of the first text stands, or of the second one; None where it has no counterpart."""
-        groups = self.second if second else self.first
+        """Where a token of the first text stands, or of the second one; None where it has no counterpart.
+
+        Raises VizError for what is no position.
+        """
+        groups = self.second if switch("second", second) else self.first
+        position = whole_number("The position", position)
         return next((place for place, tokens in enumerate(groups) if position in tokens), None)
 
 

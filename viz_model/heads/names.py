@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
+from viz_model.arguments import whole_number
 from viz_model.errors import VizError
 from viz_model.heads.patterns import PATTERNS
 
@@ -57,7 +58,9 @@ class HeadNames:
     names: tuple[tuple[HeadName, ...], ...]
 
     def name(self, layer: int, head: int) -> HeadName:
-        return self.names[layer][head]
+        """Raises VizError for a head that is not there."""
+        layer = whole_number("The layer", layer, 0, len(self.names) - 1)
+        return self.names[layer][whole_number("The head", head, 0, len(self.names[layer]) - 1)]
 
     def to_json(self) -> dict:
         """As `from_json` reads it."""

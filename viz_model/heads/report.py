@@ -231,6 +231,7 @@ class HeadReport:
         """
         layer, head = self._refuse_no_head(layer, head)
         most = whole_number("The number of examples", most, 1, 100)
+        of_type("tell", tell, Callable, "a function")
         pattern, means = self._shown_by(layer, head, pattern)
         best = [at for at in np.argsort(-means, kind="stable")[:most] if np.isfinite(means[at])]
         return self._reader(layer, head, pattern).read([(self.windows[at], float(means[at])) for at in best], tell)
@@ -242,6 +243,7 @@ class HeadReport:
         windows, or of their fifths where there are less than 30. Arguments and errors as for `examples`."""
         layer, head = self._refuse_no_head(layer, head)
         each = whole_number("The number of examples of a group", each, 1, 100)
+        of_type("tell", tell, Callable, "a function")
         pattern, means = self._shown_by(layer, head, pattern)
         found = list(groups(means, each))
         chosen = [(self.windows[at], float(means[at])) for *_, some in found for at in some]
@@ -257,6 +259,7 @@ class HeadReport:
         """Of every head, how much of its attention goes where this head's goes, over the windows: (L,H), see
         `finder.alike`. The windows are read twice more. Raises VizError for a head that is not there."""
         layer, head = self._refuse_no_head(layer, head)
+        of_type("tell", tell, Callable, "a function")
         batches = shuffled_batches(self.windows, at_once(self.model, self.windows))
         return alike_over(self.model, batches, self.part, self.mask, layer, head, tell)
 

@@ -11,7 +11,8 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from viz_model.arguments import said
+from viz_model.arguments import of_type, said
+from viz_model.arguments import text as argument
 from viz_model.errors import VizError
 from viz_model.transformer.changes import under_changes, with_changes
 from viz_model.transformer.hooks import as_seen, unwatched
@@ -32,7 +33,7 @@ class ComputePlace:
     def of(cls, text: str) -> Self:
         """Read from a text; raises VizError for what is no such place."""
         found: dict[str, str] = {}
-        for word in text.lower().replace(",", " ").split():
+        for word in argument("A place", text).lower().replace(",", " ").split():
             kind = "precision" if word in PRECISIONS else "device"
             name, _, number = word.partition(":")
             is_device = name in DEVICES and (not number or (name == "cuda" and number.isdecimal() and len(number) < 4))
@@ -67,7 +68,8 @@ class ComputePlace:
             )
 
     def put(self, tensor: Tensor) -> Tensor:
-        """The tensor there; one of floating-point numbers in this precision."""
+        """The tensor there; one of floating-point numbers in this precision. Raises VizError for what is no tensor."""
+        of_type("tensor", tensor, Tensor, "a tensor")
         kind = PRECISIONS[self.precision] if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self.device, kind)
 

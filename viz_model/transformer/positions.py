@@ -51,14 +51,24 @@ class Rotation:
 
     def at(self, positions: Tensor) -> Callable[[Tensor], Tensor]:
         """What turns x (…,T,D) at positions (T,), again and again: their sines and cosines are worked out once. Raises
-        VizError for what are no such positions."""
+        VizError for what are no such positions, and what it gives for what is no such x."""
         of_type("The positions", positions, Tensor, "a tensor of whole numbers of shape (T,)")
         kind = REAL if positions.is_floating_point() else WHOLE
         tensor("The positions", positions, kind, "(T,)", (None,))
-        return self._at(positions)
+        turned = self._at(positions)
+
+        def turn(x: Tensor) -> Tensor:
+            self._refuse_misfit(x, positions)
+            return turned(x)
+
+        return turn
 
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
         """x (…,T,D) at positions (T,), as they enter the product. Raises VizError for what is no such tensor."""
+        self._refuse_misfit(x, positions)
+        return self._at(positions)(x)
+
+    def _refuse_misfit(self, x: Tensor, positions: Tensor) -> None:
         turning = 2 * len(self.frequencies)
         of_type("x", x, Tensor, "a tensor of shape (…,T,D)")
         length, width = x.shape[-2:] if x.dim() > 1 else (None, None)
@@ -68,7 +78,6 @@ class Rotation:
         of_type("The positions", positions, Tensor, "a tensor of whole numbers of shape (T,)")
         kind = REAL if positions.is_floating_point() else WHOLE
         tensor("The positions", positions, kind, "(T,)", (length,), x.device)
-        return self._at(positions)(x)
 
     def _at(self, positions: Tensor) -> Callable[[Tensor], Tensor]:
         angles = positions[:, None] * self.theta
