@@ -60,6 +60,11 @@ def draw() -> None:
             choose_new_tokens(view)
     formula = f" {FORMULAS[scheme]}" if section == WEIGHTS else ""
     st.markdown(f"{SENTENCES[section]}{formula}", help=f"{WEIGHT}\n\n{explained(*TERMS[section])}")
+    if not view.model.place.is_plain:
+        st.caption(
+            f"The quantized copy computes in float32 on the processor, and the model {view.model.place.words}. The "
+            "differences of passes shown here hold both."
+        )
     if view.model.rounded_to:
         st.caption(
             f"The weights of {plain(view.model.name)} come from a {view.model.rounded_to} file, so they had "

@@ -24,11 +24,11 @@ def draw_place(view: View) -> None:
     difference = kept_pass(
         "difference", view.pass_key, view.model, view.prompt, lambda: view.model.difference(view.trace), most=4
     )
-    what = "logit of the next token" if view.model.config.has_unembedding else "number of the last final hidden state"
+    what = "Logits of the next token" if view.model.config.has_unembedding else "Numbers of the last final hidden state"
     with main_picture("place"):
         st.markdown(
-            f":violet-badge[{view.model.place}] The passes of this page are computed {view.model.place.words}. "
-            f"The largest difference of a {what} from float32 on the processor is {number(difference, 2)}.",
+            f":violet-badge[{view.model.place}] The passes are computed {view.model.place.words}. {what} "
+            f"differ from float32 by at most {number(difference, 2)}.",
             help="Scores and weights are computed from the Q and K of the pass, and what is read from the parameters "
             "alone is read from the float32 ones.\n\n" + explained("logit", "bit"),
         )
@@ -50,9 +50,10 @@ def draw_choice_of_place() -> None:
         key="place",
         on_change=_compute_there,
         disabled=bool(fetcher().coming),
-        help="bfloat16 takes half of the memory and keeps 8 bits of each number instead of 24, so attention weights "
-        "and logits differ. Each page then says by how much. Graphics cards are offered where torch finds them. All "
-        "loaded models are loaded again. The environment variable VIZ_DEVICE chooses this when the server starts.",
+        help="bfloat16 keeps 8 bits of each number instead of 24, so attention weights and logits differ. Each page "
+        "then says by how much. The float32 parameters are kept as well, so a model takes more memory. Graphics cards "
+        "are offered where torch finds them. All loaded models are loaded again. The environment variable VIZ_DEVICE "
+        "chooses this when the server starts.",
     )
 
 

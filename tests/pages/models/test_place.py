@@ -37,9 +37,9 @@ def test_what_is_chosen_holds_for_every_page_which_says_it_with_the_difference()
     model = vm.load("tiny-gpt", "bfloat16")
     difference = model.difference(model.trace(PROMPT))
     words = said(test)
-    line = ":violet-badge[cpu bfloat16] The passes of this page are computed on the processor (cpu) in bfloat16."
+    line = ":violet-badge[cpu bfloat16] The passes are computed on the processor (cpu) in bfloat16."
     assert line in words
-    assert f"logit of the next token from float32 on the processor is {number(difference, 2)}." in words
+    assert f"Logits of the next token differ from float32 by at most {number(difference, 2)}." in words
     assert "computed on the processor (cpu) in bfloat16" in " ".join(one.value for one in test.sidebar.caption)
     switch_page(test, "models").run()
     test.selectbox(key="place").set_value("cpu float32").run()
@@ -50,7 +50,9 @@ def test_what_is_chosen_holds_for_every_page_which_says_it_with_the_difference()
 @pytest.mark.parametrize("page", ["inside_a_head", "prediction", "generate", "quantization", "shapes", "switch_off"])
 def test_each_page_has_its_numbers_in_bfloat16_too(page, monkeypatch):
     monkeypatch.setenv("VIZ_DEVICE", "bfloat16")
-    assert ":violet-badge[cpu bfloat16]" in said(opened(page, **at(prompt="Once upon a time")))
+    words = said(opened(page, **at(prompt="Once upon a time")))
+    assert ":violet-badge[cpu bfloat16]" in words
+    assert ("The quantized copy computes in float32" in words) == (page == "quantization")
 
 
 @pytest.mark.parametrize(
