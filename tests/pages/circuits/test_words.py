@@ -172,7 +172,8 @@ def test_lists_are_of_what_is_raised_lowered_and_looked_for(view, monkeypatch):
     assert (raised.token[1], raised.number[0]) == ("<27> ← itself", "1.000")
     assert (lowered.token[0], lowered.number[0]) == ("<0>", "−3.000")
     assert (looks.token[0], looks.number[0]) == ("<0>", "5.000")
-    assert "When the head reads <27>, <27> itself has rank 2 of 29 tokens, " in noted.words
+    assert "When the head reads <27>, it changes the logits of all 29 tokens." in noted.words
+    assert "<27> itself has rank 2." in noted.words
     assert "looks most for the key of <0>. The key of <27> itself has rank 28 of 29." in noted.words
 
 

@@ -137,7 +137,7 @@ def test_what_is_shown_in_another_model_is_brought_into_its_range(monkeypatch):
     """Two layers, four heads, and a prompt of three ids, where the view is further in everything."""
     other = vm.Model("other", small_model(layout="encoder-decoder", n_encoder_layers=1))
     monkeypatch.setattr(fitting_model, "fitting", lambda *_, **__: ("other", other, "another one"))
-    view = SimpleNamespace(text=[3, 4, 5], layer=5, head=7, query=9, key=9)
+    view = SimpleNamespace(text=[3, 4, 5], layer=5, head=7, query=9, key=9, edits=())
     shown = fitting_model.drawn(view, None, "")
     assert (shown.layer, shown.head, shown.query, shown.key) == (0, 3, 2, 2)  # the encoder has one layer
     assert shown.ids == (3, 4, 5)
