@@ -68,8 +68,8 @@ def draw_position_scores(view: View, circuits: Circuits) -> None:
         f"frequent one is that of only {count} of {len(rows)} positions."
     )
     st.markdown(
-        f"{most} These scores are made without tokens, only from the vectors that the model adds for positions. The "
-        f"first {len(scores)} positions are shown.",
+        f"{most} These scores are made without tokens, only from the vectors that the model adds for positions. What "
+        f"norms divide by is left out, and so are all biases. The first {len(scores)} positions are shown.",
         help=explained("QK circuit", "score"),
     )
     panels([matrix], key="position_score_panels", matrix_width=420, on_open=note_opened)
@@ -88,7 +88,8 @@ def draw_distance_scores(view: View, circuits: Circuits, token: int, distance: i
     mean = list(curves.values())[1]
     st.markdown(
         f"For a query of **{plain(name_of(view, token))}**, the mean score of all keys is highest at a distance of "
-        f"**{int(mean.argmax())}**. The curves show how the score of the same two tokens changes with their distance.",
+        f"**{int(mean.argmax())}**. The curves show how the score of the same two tokens changes with their distance. "
+        "What norms divide by is left out, and so are all biases.",
         help=explained("RoPE", "score"),
     )
     st.plotly_chart(

@@ -75,8 +75,8 @@ def draw_tokens(view: View, circuits: Circuits, token: int, distance: int) -> No
     )
     st.caption(
         "Queries, keys and values are made from the embedding of one token alone. Each number is the difference from "
-        "the mean over all tokens. What norms divide by is left out, so compare the numbers of one list with each "
-        "other, not with logits or scores of a pass."
+        "the mean over all tokens. What norms divide by is left out, and so are all biases, so compare the numbers of "
+        "one list with each other, not with logits or scores of a pass."
     )
 
 

@@ -119,7 +119,7 @@ def draw_answer(sides: Sides, comparison: ComparedPasses, table: Tensor, found: 
 def _among(sides: Sides, table: Tensor) -> str:
     """Where this number stands among those of the other heads."""
     known = table[~table.isnan()]
-    middle = number(float(known.median()), 3)
+    middle = number(float(known.quantile(0.5)), 3)  # `median` is the lower of the two in the middle
     if not sides.has_own_head:
         layer, head = most_changed_head(table)
         return (

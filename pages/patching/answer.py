@@ -14,6 +14,8 @@ from viz_ui.look.text import number, plain
 from viz_ui.parts.open_matrix import named, note_opened, open_noted_matrix, pass_words
 from viz_ui.parts.written_arithmetic import n
 
+ROUNDINGS = 10  # an effect of less than so many times what a pass with nothing put in has is called rounding
+
 
 def draw_answer(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) -> None:
     """The chosen cell in a sentence, and the formula with its numbers."""
@@ -23,11 +25,14 @@ def draw_answer(view: View, pair: ComparedRuns, choice: MapChoice, found: Patchi
         return
     effect, difference = float(found.effect[place]), float(found.difference[place])
     origin, base = choice.runs
+    rounding = ""
+    if 0 < abs(effect) <= ROUNDINGS * abs(found.nothing):
+        rounding = " That is no more than rounding: with nothing put in, the number may be as large."
     does = f"takes away **{number(effect, 3)}** of" if choice.reverse else f"brings back **{number(effect, 3)}** of"
     what = _what(view, choice, pair, found)
     st.markdown(
         f"{what[0].upper()}{what[1:]} {does} the clean answer when it is put from the {origin} run into the {base} "
-        "run.",
+        f"run.{rounding}",
         help=explained("activation patching", "clean run", "logit"),
     )
     good, bad = answer_words(view, pair)

@@ -263,3 +263,10 @@ def test_a_large_model_is_measured_as_a_job_that_can_be_stopped_and_then_kept(mo
     assert "The widest line leads from" in said(test)
     opened("circuits", **GPT)
     assert len(jobs) == 2, "what is kept takes no job"
+
+
+@pytest.mark.parametrize("model", ["tiny-gpt", "tiny-llama"])
+def test_all_numbers_of_tokens_and_positions_say_that_biases_are_left_out(model):
+    """tiny-gpt has biases of queries and keys, which change the order of both."""
+    test = opened("circuits", **GPT | {"model": model})
+    assert sum("so are all biases" in words for words in said(test).splitlines()) == 2

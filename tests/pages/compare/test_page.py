@@ -52,6 +52,8 @@ def test_two_prompts_head_by_head_cell_by_cell_and_in_what_they_predict():
     assert grid[1, 0] == pytest.approx(apart(*weights), abs=1e-4)
     assert grid[3, 4] == pytest.approx(apart(*(one.weights(3, 4) for one in traces)), abs=1e-4)
     row = jensenshannon(weights[0][12].double(), weights[1][12].double(), base=2) ** 2
+    middle = number(float(np.median(grid)), 3)
+    assert f"change by less than {middle}." in said(test)
     assert f"are **{number(grid[1, 0])} bits** apart, on average" in said(test).replace("‑", "-")
     assert f"Query **12 ·blue**: **{number(row)} bits** apart." in said(test)
     logs = [one.logits.double().log_softmax(-1) for one in traces]

@@ -86,6 +86,15 @@ def test_a_map_of_layers_and_positions(words, sites, reverse):
     assert number(effect, 3).replace("−", "-").split("×")[0] in formula
 
 
+def test_an_effect_that_is_rounding_is_called_so():
+    """Before the first token that differs, both runs have the same stream: nothing is put in, and 0 comes back."""
+    start, words = page(map="stream", head="2.0", cell="0.0"), "That is no more than rounding"
+    found = patched("resid_pre")
+    assert 0 < abs(float(found.effect[2, 0])) == abs(found.nothing) < 1e-4
+    assert words in said(start)
+    assert words not in said(page(map="stream", head="0.0", cell="1.0"))
+
+
 def test_heads_at_each_token():
     test = page(map="heads × positions", head="0.0", cell="6.5")
     found = patched("head_positions", layers=[0])
