@@ -82,7 +82,7 @@ def test_the_lists_are_of_the_token_that_is_typed_or_of_the_query(typed):
         names = [shown(piece) for piece in model.token_bytes(top.indices.tolist())]
         marked = [f"{name} ← itself" * (at == token) or name for name, at in zip(names, top.indices, strict=True)]
         assert list(table["token"]) == marked
-    assert f"itself has rank **{1 + int((written > written[token]).sum()):,}** of 4,353" in said(test)
+    assert f"itself has rank **{1 + int((written > written[token]).sum()):,}**." in said(test)
     assert f"itself has rank **{1 + int((looked > looked[token]).sum()):,}** of 4,353" in said(test)
     assert address_of(test).get("circuit_token", "") == typed
 
