@@ -230,7 +230,11 @@ def draw_what_is_left_out(
             pd.DataFrame(table, columns=["writes", "reads", "above the baseline"]), hide_index=True, key="line_table"
         )
     left = len(pairs) - most
-    cut = f"{left:,} more pairs have no line; the strongest of them has {number(pairs[most][2])}. " if left > 0 else ""
+    cut = (
+        f"No line is drawn for {counted(left, 'more pair')}. The largest number left out is {number(pairs[most][2])}. "
+        if left > 0
+        else ""
+    )
     read = {"query": r"W_QK", "key": r"W_QKᵀ", "value": r"W_OV"}[kind]
     turn = (
         f" Queries and keys are turned by their positions; here the key stands {counted(distance, 'token')} before its "
@@ -245,8 +249,9 @@ def draw_what_is_left_out(
         else ""
     )
     st.caption(
-        f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖) minus the baseline, {number(found.baseline)}: the "
-        f"mean share of {RANDOM_PAIRS} pairs of random matrices of the same shapes. It says how well the directions "
-        f"that one head writes fit those that the other one reads. It does not say what passes between them."
-        f"{turn}{norms} Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”."
+        f"{cut}A number is the share ‖W_OV·{read}‖/(‖W_OV‖·‖{read}‖) minus the baseline. The baseline is "
+        f"{number(found.baseline)}, the mean share of {RANDOM_PAIRS} pairs of random matrices of the same shapes. The "
+        "number says how well the directions that one head writes fit those that the other one reads. It does not say "
+        f"what passes between them.{turn}{norms} Elhage et al. 2021, “A Mathematical Framework for Transformer "
+        "Circuits”."
     )

@@ -95,8 +95,8 @@ def draw_answer(view: View, circuits: Circuits, found: CopyingScores) -> None:
         help=explained("copying score", "eigenvalue"),
     )
     st.markdown(
-        f"For **{percent(raises_itself(view, circuits))}** of all tokens, a head that reads the token raises this "
-        "token's logit by more than it raises the average logit.",
+        f"For **{percent(raises_itself(view, circuits))}** of all tokens, this is true: when the head reads the "
+        "token, it adds more to the token's own logit than to the average logit.",
         help=explained("logit"),
     )
     values = found.eigenvalues[view.layer, view.head].numpy()

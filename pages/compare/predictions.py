@@ -93,7 +93,7 @@ def draw_losses(sides: Sides, comparison: ComparedPasses) -> None:
     queries = comparison.queries
     both = ~np.isnan(losses[0]) & ~np.isnan(losses[1])
     if not both.any():
-        st.caption("No aligned token is predicted in both passes.")
+        st.caption("None of the compared tokens is predicted in both passes, so there are no losses to compare.")
         return
     means = [float(one[both].mean()) for one in losses]
     what = "aligned token" if queries.are_tokens else "aligned place"

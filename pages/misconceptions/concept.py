@@ -61,13 +61,12 @@ def draw(view: View) -> None:
     draw_texts(view, traces)
     st.caption(
         "A bar belongs to one text and one pattern. It shows the mean weight of the queries on the token that the "
-        "pattern names, such as the previous token. “After an earlier copy” "
-        "is the token right after an earlier copy of the query's token. A query counts only if its token has an "
-        "earlier copy. A text without such a query has no bar. "
-        "The answer names a pattern only if its mean weight on a text is at least "
-        f"{NAMED}. A text that is typed twice counts once. A pattern on one text does not show "
-        "what a head is for: Jain & Wallace 2019, “Attention is not Explanation”. One place in a network can hold "
-        "several features: Elhage et al. 2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
+        "pattern names, such as the previous token. “After an earlier copy” is the token right after an earlier copy "
+        "of the query's token. A query counts only if its token has an earlier copy. A text without such a query has "
+        f"no bar. The answer names a pattern only if its mean weight on a text is at least {NAMED}. A text that is "
+        "typed twice counts once. A pattern on one text does not show what a head is for: Jain & Wallace 2019, "
+        "“Attention is not Explanation”. One part of a network can stand for several things at once: Elhage et al. "
+        "2022, “Toy Models of Superposition”. Induction: Olsson et al. 2022."
     )
 
 

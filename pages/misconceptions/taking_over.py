@@ -56,12 +56,12 @@ def draw(view: View) -> None:
         else f"the next {len(found.others)} of {found.of} heads"
     )
     st.caption(
-        "The token of these costs is the one that the whole model finds likeliest. A cost is the surprise, in bits, "
-        "that is added at this token. A negative cost means that the token becomes likelier. A head that is switched "
-        f"off writes nothing. To find a second head, {tried} of the same layer and of later layers were switched off, "
-        f"each alone and each together with {own}. The chart shows the head whose cost grows most when {own} is off. "
-        "Heads that take over: McGrath et al. 2023, “The Hydra Effect”. Many heads can be removed with little harm: "
-        "Michel et al. 2019, “Are Sixteen Heads Really Better than One?”."
+        "All costs are for one token, the one that the whole model finds likeliest. A cost is the number of bits by "
+        "which the surprise at this token grows. A negative cost means that the token becomes likelier. A head that "
+        f"is switched off writes nothing. To find a second head, {tried} of the same layer and of later layers were "
+        f"switched off, each alone and each together with {own}. The chart shows the head whose cost grows most when "
+        f"{own} is off. Heads that take over: McGrath et al. 2023, “The Hydra Effect”. Many heads can be removed with "
+        "little harm: Michel et al. 2019, “Are Sixteen Heads Really Better than One?”."
     )
 
 

@@ -110,7 +110,7 @@ def _of_drawing(view: View, code: str) -> Ranking:
     return Ranking(
         weight_on(view.trace, cells),
         "weight on the cells",
-        f"This is the weight that a query puts on its drawn cells, a mean over {queries} with such cells.",
+        f"For each query with drawn cells, its weights on these cells are added. This is the mean over {queries}.",
     )
 
 
@@ -139,8 +139,9 @@ def _of_likeness(view: View, found: HeadReport, key: Hashable) -> Ranking:
     return Ranking(
         others,
         "shared",
-        f"This is the share of its attention that a head puts where {view.where} puts it: Σ min(a, b) of two rows of "
-        f"weights, a mean over the queries of {over}. It is 1 where both have the same weights.",
+        f"This is the share of attention that a head and {view.where} have in common. For each query it is Σ min(a, "
+        f"b), where a and b are the weights of the two heads. The number is the mean over all queries of {over} that "
+        "may read more than one key. It is 1 where both heads have the same weights.",
     )
 
 

@@ -52,10 +52,11 @@ def draw_windows(view: View, found: HeadReport, pattern: str, key: Hashable) -> 
     unit = f" in {UNITS[pattern]}" if pattern in UNITS else ""
     st.caption(
         f"The windows are sorted by the mean of {plain(words)}{unit}. Of each group, at most {EACH} are shown: its "
-        "first, its last and one between them. A text is shaded by the weights of the query that shows the pattern "
-        f"most (blue frame), among those that may read at least {KEYS} tokens. The darkest token has the largest "
-        "weight. Of the tokens that belong to the pattern, the one with the largest weight has an orange frame. Click "
-        "a text to open Heads at this cell, in a new tab."
+        "first, its last and one between them. The blue frame marks the query that shows the pattern most. Queries "
+        f"that may read fewer than {KEYS} tokens are left out, unless no query may read so many. The shading shows "
+        "the weights of the framed query: the darkest token has the largest weight. Of the tokens that belong to the "
+        "pattern, the one with the largest weight has an orange frame. Click a text to open Heads at this cell, in a "
+        "new tab."
     )
 
 

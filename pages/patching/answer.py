@@ -89,16 +89,16 @@ def _ends(view: View, pair: ComparedRuns, choice: MapChoice, found: Patching) ->
         return (
             f"Before layer {view.layer}, all other heads and all feed-forwards add what they add in the {base} run. "
             f"The residual stream, its norms, the {choice.into} of the receiving head and all that follows are "
-            f"computed again. Two checks of this scale: with nothing put in, the number is {nothing}. With the whole "
-            f"{choice.into} of the {origin} run put in, it is {whole}. Wang et al. 2022, “Interpretability in the "
+            f"computed again. Two checks of this scale: with nothing put in, the number is {nothing}. If the whole "
+            f"{choice.into} is put in from the {origin} run, it is {whole}. Wang et al. 2022, “Interpretability in the "
             "Wild”, §3.1; in that paper, feed-forwards are computed again."
         )
     if choice.sites == LOGITS:
         return (
             f"All other heads and all feed-forwards add what they add in the {base} run, so no later layer reacts to "
             "what the head writes. What follows the last layer is computed again. Two checks of this scale: with "
-            f"nothing put in, the number is {nothing}. With the whole residual stream after the last layer of the "
-            f"{origin} run put in, it is {whole}. Wang et al. 2022, “Interpretability in the Wild”, §3.1; in that "
+            f"nothing put in, the number is {nothing}. If the whole residual stream after the last layer is put in "
+            f"from the {origin} run, it is {whole}. Wang et al. 2022, “Interpretability in the Wild”, §3.1; in that "
             "paper, feed-forwards are computed again."
         )
     if pair.alignment.is_whole:

@@ -205,9 +205,9 @@ def draw_aligned(view: View, pair: ComparedRuns) -> None:
     if not pair.alignment.is_whole:
         st.caption(
             f"The prompts have {pair.clean.length} and {pair.corrupted.length} tokens. Only the tokens that both begin "
-            "with, and those that both end with, are aligned. No value is put in at the tokens between them. After "
-            "these, two aligned tokens stand at different positions. A value that is put in there was computed at the "
-            "position that its token has in its own prompt."
+            "with, and those that both end with, are aligned. No value is put in at the tokens between them. The "
+            "tokens that are aligned at the end stand at different positions in the two prompts. A value that is put "
+            "in there was computed for the position in the prompt that it comes from."
         )
 
 

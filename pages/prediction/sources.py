@@ -57,7 +57,7 @@ def draw_sources(view: View, terms: LogitTerms, token: int) -> None:
     draw_matrix(view, found)
     draw_chosen(view, found)
     st.caption(
-        "Each row splits the bar of one head above among the tokens that the head read. A cell is weight · V · W\\_O, "
+        "Each row splits what one head adds among the tokens that the head read. A cell is weight · V · W\\_O, "
         "put through the frozen final norm and the unembedding. The split is exact. The bias of the value vectors is "
         "part of each token's share. The bias after W\\_O belongs to no head: it is among the biases above."
         f"{sink_words(view)}{no_token_words(found)} Kobayashi et al. 2020, “Attention is Not Only a Weight”, §2.2.",

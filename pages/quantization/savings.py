@@ -98,8 +98,8 @@ def kernel_words(view: View) -> str:
     which = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
     return (
         f":orange-badge[not fused] An edit sets attention weights in {which}. A fused kernel never stores the weights, "
-        f"so it cannot set one: there, the column FlashAttention writes the weights out. The bytes are counted as if "
-        "it did not."
+        f"so it cannot set one. In {which}, every column with FlashAttention therefore computes the full matrices. "
+        "The bytes are counted as if it did not."
     )
 
 

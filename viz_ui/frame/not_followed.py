@@ -8,9 +8,9 @@ def not_followed(model: vm.Model) -> str:
     names = model.writing_rules.not_followed
     if not names:
         return ""
-    settings, them = ("settings", "them") if len(names) > 1 else ("setting", "it")
+    settings, tell, them = ("settings", "tell", "them") if len(names) > 1 else ("setting", "tells", "it")
     listed = " and ".join(filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`")))
     return (
-        f"The files of this model have the {settings} {listed} for writing. The app ignores {them}, so other programs "
-        "may write another text with this model."
+        f"The files of this model hold the {settings} {listed}, which {tell} a program how to write with this model. "
+        f"The app ignores {them}, so other programs may write another text."
     )

@@ -29,8 +29,8 @@ def draw_place(view: View) -> None:
         st.markdown(
             f":violet-badge[{view.model.place}] The passes are computed {view.model.place.words}. {what} "
             f"differ from float32 by at most {number(difference, 2)}.",
-            help="Scores and weights are computed from the Q and K of the pass, and what is read from the parameters "
-            "alone is read from the float32 ones.\n\n" + explained("logit", "bit"),
+            help="Scores and weights are computed from the Q and K of this pass. Numbers that need no pass are "
+            "computed from the parameters in float32.\n\n" + explained("logit", "bit"),
         )
 
 

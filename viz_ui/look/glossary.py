@@ -85,8 +85,8 @@ GLOSSARY = {
         "Vaswani et al. 2017, “Attention Is All You Need”, §3.1",
     ),
     "component": Term(
-        "One of the vectors whose sum is the residual stream: an embedding, what a head or a feed-forward half added, "
-        "or the biases.",
+        "One of the vectors whose sum is the residual stream: an embedding, what one head added, what one feed-forward "
+        "added, or the biases.",
         "Elhage et al. 2021, “A Mathematical Framework for Transformer Circuits”",
     ),
     "frozen norm": Term(
@@ -136,8 +136,8 @@ GLOSSARY = {
         r"activation patching|[Pp]atch(ed|es|ing)?",
     ),
     "path patching": Term(
-        "Activation patching of one path: only what one head adds to one input of a later head, or to the final "
-        "residual stream that the logits are read from, is changed.",
+        "Activation patching of one path. Only one thing is changed: what one head adds to one input of a later head, "
+        "or to the residual stream after the last layer, which the logits are computed from.",
         "Wang et al. 2022, “Interpretability in the Wild”, §3.1",
         r"[Pp]ath patching|[Pp]aths into",
     ),
@@ -257,9 +257,9 @@ GLOSSARY = {
         "induction( heads?)?",
     ),
     "95 % interval": Term(
-        "If windows were drawn again and again from such a text, about 95 of 100 intervals would hold the true mean. "
-        "To find the interval, windows are drawn at random 1,000 times from those that were read: each time as many as "
-        "there are, so some may be drawn twice and others not at all.",
+        "A range in which the true mean probably lies: about 95 of 100 such ranges hold it. It is found from 1,000 "
+        "means, of which the few lowest and the few highest are left out: each is the mean of as many windows as were "
+        "read, drawn at random from these, so that some come twice and others not at all.",
         "Efron 1979, “Bootstrap Methods: Another Look at the Jackknife”",
         "95 % intervals?",
     ),

@@ -17,8 +17,9 @@ from viz_ui.look.text import counted, percent
 from viz_ui.sharing.settings import FETCH
 
 RULE = (
-    "A name is the one pattern, or the two patterns together, that get most of the head's attention. The second one is "
-    "named only if it adds at least a tenth of the attention. A head is mixed if its patterns would get less than half."
+    "A head is named after the pattern, or the two patterns, that get most of its attention. A second pattern is "
+    "named only if it adds at least a tenth of the attention. A head is mixed if the patterns of its name would get "
+    "less than half."
 )
 _keeping = threading.Lock()
 
@@ -90,7 +91,7 @@ def draw_names_source(view: View, names: HeadNames | None) -> None:
         link = "Let it read a text"
     else:
         is_changed = view.edits or view.trace.mask_name != view.own_mask
-        changed = " They are of the model under its own mask and without your edits." if is_changed else ""
+        changed = " For them, the model read the text under its own mask and without your edits." if is_changed else ""
         st.caption(
             f"The names come from {where_from(names)}.{changed}",
             help=RULE + "\n\n" + explained("text window", "previous-token head", "induction"),

@@ -119,7 +119,7 @@ def _host(name: str) -> str:
         ) from None
     if ip.is_unspecified:
         raise SettingError(
-            f"VIZ_SHARE says {name}, which stands for all addresses of this computer and is none that visitors type. "
+            f"VIZ_SHARE says {name}, which stands for all addresses of this computer. Visitors cannot type it. "
             "Give the address of this computer in its network, such as 192.168.1.20."
         )
     return str(ip)

@@ -133,8 +133,8 @@ def test_what_has_no_line_is_counted_and_the_strongest_of_it_is_told(view, monke
     [((table,), _)] = noted.of("dataframe")
     assert table.to_numpy().tolist() == [["layer 0, head 1", "layer 2, head 3", "0.5000"]]
     assert noted.of("expander")[0][0] == ("The 1 lines as a table",)
-    assert "2 more pairs have no line; the strongest of them has 0.2500. " in noted.words
-    assert "minus the baseline, 0.06250: the mean share of" in noted.words
+    assert "No line is drawn for 2 more pairs. The largest number left out is 0.2500. " in noted.words
+    assert "The baseline is 0.06250, the mean share of" in noted.words
 
 
 def test_the_distance_at_which_most_rows_look_is_told_with_their_number(view, monkeypatch):

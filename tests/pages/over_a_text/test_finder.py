@@ -71,7 +71,7 @@ def test_heads_are_ranked_by_the_cells_that_are_drawn():
     trace = vm.load("tiny-gpt").trace(PROMPT)
     weights = np.array([[trace.weights(*place).numpy() for place in of] for of in places(4, 8)])
     agrees(ranking_of(test), (weights[..., 4, 2] + weights[..., 3, 1] + weights[..., 3, 2]) / 2)
-    assert "a mean over 2 queries with such cells" in said(test)
+    assert "This is the mean over 2 queries." in said(test)
     assert address_of(test)["find_cells"] == encode_mask(cells)
 
 
@@ -94,7 +94,7 @@ def test_heads_are_ranked_by_how_much_they_share_with_the_chosen_one(over):
     found = vm.head_report(model, repeats(model, 16, 40), windows=16)
     values = found.alike(1, 0) if over == "the text" else alike(model.trace(PROMPT), 1, 0)
     agrees(ranking_of(test), values, but=[(1, 0)])
-    assert f"a mean over the queries of {over}" in said(test)
+    assert f"the mean over all queries of {over} that may read more than one key" in said(test)
 
 
 @pytest.mark.parametrize("find", [PATTERN, CELL, DRAWN, ALIKE])

@@ -108,7 +108,7 @@ def test_paths_into_a_head(into):
     found = vm.patch_paths(vm.load("tiny-gpt"), BLUE.clean, BLUE.corrupted, (1, 0), into, ANSWER)
     assert drawn_matrices(test)["paths"][0] == pytest.approx(found.effect[:1].numpy(), abs=1e-4)
     sender = int(found.effect[0].argmax())
-    assert f"what **head {sender} of layer 0** adds to the {into} of **head 0 of layer 1**" in said(test)
+    assert f"What **head {sender} of layer 0** adds to the {into} of **head 0 of layer 1**" in said(test)
     assert f"brings back **{number(float(found.effect[0, sender]), 3)}** of the clean answer" in said(test)
     other = page(map="paths into a head", into=into, sender="0.6")
     assert f"brings back **{number(float(found.effect[0, 6]), 3)}** of the clean answer" in said(other)
@@ -123,7 +123,7 @@ def test_paths_into_the_logits(reverse):
     ).effect
     assert drawn_matrices(test)["patched_heads"][0] == pytest.approx(found.numpy(), abs=1e-4)
     assert int(found.argmax()) == 8, "the induction head"
-    assert "what **head 0 of layer 1** adds to the logits directly" in said(test)
+    assert "What **head 0 of layer 1** adds to the logits directly" in said(test)
     does = "takes away" if reverse else "brings back"
     assert f"{does} **{number(float(found[1, 0]), 3)}** of the clean answer" in said(test)
     assert "run, so no later layer reacts to what the head writes." in said(test)
