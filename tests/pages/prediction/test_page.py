@@ -154,7 +154,7 @@ def test_what_an_edit_put_into_a_head_is_a_column_of_its_own():
     drawn = drawn_matrices(test)["sources"][0]
     assert drawn.shape == (MOST_HEADS, 22)
     assert drawn[:, -1].sum() == pytest.approx(float(shares.of_no_token.sum()), abs=1e-5)
-    assert "“no token” is what an edit" in said(test)
+    assert "comes from no token of the text and is counted as “no token”" in said(test)
     assert "no token" not in said(opened("prediction", **LAST))
 
 
