@@ -79,7 +79,7 @@ def test_a_model_comes_and_goes_and_so_does_a_folder(models_url, page, hub, tmp_
     page.keyboard.press("Enter")
     expect(row(page, NAME)).to_have_attribute("aria-current", "true")
     settle(page)
-    expect(page.get_by_role("combobox", name="Model")).to_have_value(NAME)
+    expect(page.get_by_role("combobox", name="Model", exact=True)).to_have_value(NAME)
     eventually(lambda: address(page)["model"], NAME)
 
     remove = row(page, NAME).get_by_role("button", name="Remove")

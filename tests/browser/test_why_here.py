@@ -40,10 +40,10 @@ def test_from_the_first_page_to_the_head_that_feeds_the_induction_head(page, app
 def test_another_key_of_the_row_is_clicked_to_compare_with(page, app_url):
     open_page(page, f"{app_url}/inside_a_head?head=1.0&cell=6.3&cell_shows=why+this+score&than=another+key")
     row = page.locator(".st-key-why_row")
-    expect(row.get_by_text("Compared with key 0")).to_be_visible()
+    expect(row.get_by_text("The other key is 0")).to_be_visible()
     cells = row.locator("canvas").first
     box = cells.bounding_box()
     cells.click(position={"x": box["width"] * 4.5 / 13, "y": box["height"] / 2})  # key 4 of 13
-    expect(row.get_by_text("Compared with key 4")).to_be_visible()
+    expect(row.get_by_text("The other key is 4")).to_be_visible()
     expect(page.get_by_text(re.compile("^The score is .* the score of key 4"))).to_be_visible()
     eventually(lambda: address(page)["than_key"], "4")

@@ -104,6 +104,8 @@ class LayerCache:
 
         Raises VizError where they do not fit.
         """
+        for what, given in (("The keys", key), ("The values", value)):
+            of_type(what, given, Tensor, "a tensor of numbers of shape (B,G,T,D)")
         try:
             end = self.start + key.shape[-2]
             self.keys[:, :, self.start : end] = key
