@@ -64,8 +64,8 @@ def draw_position_scores(view: View, circuits: Circuits) -> None:
     most = (
         f"For **{count} of {len(rows)}** positions of the query, the highest score is at {_where(distance)}."
         if 2 * count > len(rows)
-        else "The highest score is not at the same distance for all positions of the query. Even the most common "
-        f"distance is that of only {count} of {len(rows)} positions."
+        else "For different positions of the query, the highest score is at different distances: no distance occurs "
+        f"for more than {count} of {len(rows)} positions."
     )
     st.markdown(
         f"{most} These scores are made without tokens, only from the vectors that the model adds for positions. What "

@@ -59,8 +59,8 @@ def draw_texts(sides: Sides, comparison: ComparedPasses) -> None:
     if queries.by_characters:
         st.caption(
             "The two models cut the text into different tokens. What stands in one column is the same text. Where a "
-            "column holds several tokens of a model, they count as one: as a query with the mean of their weights, as "
-            "a key with the sum of their weights."
+            "column holds several tokens of a model, they count as one token. As a query, it has the mean of the "
+            "weights that they give. As a key, it gets the sum of the weights that they get."
         )
     elif len(queries) < max(trace.length for trace in traces):
         st.caption(

@@ -46,7 +46,7 @@ def draw() -> None:
     warning = st.empty()  # filled when the steps are there
     read = "source" if view.model.has_source else "prompt"
     rests = view.part == "encoder"
-    instead = " The encoder runs only in the first step, so this page shows cross-attention instead." if rests else ""
+    instead = " The encoder runs only in the first step, so you see cross-attention in its place." if rests else ""
     st.markdown(
         f"**How does a model write?** It reads the {read} once, keeps the keys and values, and adds one token in each "
         f"step.{instead}",

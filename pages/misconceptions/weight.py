@@ -37,9 +37,9 @@ def draw(view: View) -> None:
         f"A dot is a cell of the row of query {view.query}, in one of the heads of all layers. {cells} were "
         f"tried{rest}. In each pass one cell is forbidden, as by a mask, so that the other weights of its row grow. "
         "The effect is the KL divergence of the prediction: KL(all cells‖without this cell). Its scale is logarithmic. "
-        "Some effects are so small that they may be only rounding. They are all drawn at the limit of rounding. "
-        "Jain & Wallace 2019, “Attention is not Explanation”; what would count as an "
-        "explanation is disputed: Wiegreffe & Pinter 2019, “Attention is not not Explanation”."
+        f"Effects of up to {number(found.rounding, 2)} bits may be only rounding, so they are all drawn at this "
+        "height. Jain & Wallace 2019, “Attention is not Explanation”; what would count as an explanation is disputed: "
+        "Wiegreffe & Pinter 2019, “Attention is not not Explanation”."
     )
 
 

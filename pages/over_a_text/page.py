@@ -181,10 +181,10 @@ def interval_note(found: HeadReport) -> str:
 
 def what_was_read(found: HeadReport, text: ChosenText) -> str:
     """The windows that the numbers are of, as the end of a sentence."""
-    windows = counted(len(found.windows), "window")
+    windows = f"{counted(len(found.windows), 'window')} ({found.n_tokens:,} tokens)"
     if found.is_partial:
-        windows = f"{len(found.windows)} of {counted(found.planned, 'window')}, a partial result in random order,"
-    return f"{windows} ({found.n_tokens:,} tokens) {text.words}."
+        windows = f"only {windows}, taken at random from {counted(found.planned, 'window')}"
+    return f"{windows} {text.words}."
 
 
 def draw_table(found: HeadReport) -> None:
@@ -271,11 +271,10 @@ def with_unit(pattern: str) -> str:
 
 def draw_sources() -> None:
     st.caption(
-        "The mean of a pattern counts only the queries that may read a token of the pattern. The share in the sentence "
-        "about the chosen head counts all queries. "
-        f"“{ENTROPY}” and “{MEAN_DISTANCE}” are not shares of the attention. "
-        "Clark et al. 2019, “What Does BERT Look At?”, §3; Olsson et al. 2022, “In-context Learning and Induction "
-        "Heads”.",
+        "The mean of a pattern counts only the queries that may read a token of the pattern. The share that is given "
+        f"with the name of the chosen head counts all queries. “{ENTROPY}” and “{MEAN_DISTANCE}” are not shares of "
+        "the attention. Clark et al. 2019, “What Does BERT Look At?”, §3; Olsson et al. 2022, “In-context "
+        "Learning and Induction Heads”.",
         help=explained("entropy", "attention sink", "query", "key"),
     )
 

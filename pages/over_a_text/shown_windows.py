@@ -51,12 +51,12 @@ def draw_windows(view: View, found: HeadReport, pattern: str, key: Hashable) -> 
     )
     unit = f" in {UNITS[pattern]}" if pattern in UNITS else ""
     st.caption(
-        f"The windows are sorted by the mean of {plain(words)}{unit}. Of each group, at most {EACH} are shown: its "
-        "first, its last and one between them. The blue frame marks the query that shows the pattern most. Queries "
-        f"that may read fewer than {KEYS} tokens are left out, unless no query may read so many. The shading shows "
-        "the weights of the framed query: the darkest token has the largest weight. Of the tokens that belong to the "
-        "pattern, the one with the largest weight has an orange frame. Click a text to open Heads at this cell, in a "
-        "new tab."
+        f"The windows are sorted by the mean of {plain(words)}{unit}, and cut into fifths or tenths. Each title names "
+        f"one of these parts. At most {EACH} of its windows are shown: the first, the last and one between them. The "
+        f"blue frame marks the query that shows the pattern most. Queries that may read fewer than {KEYS} tokens are "
+        "left out, unless no query may read so many. The shading shows the weights of the framed query: the darkest "
+        "token has the largest weight. Of the tokens that belong to the pattern, the one with the largest weight has "
+        "an orange frame. Click a text to open Heads at this cell, in a new tab."
     )
 
 

@@ -27,7 +27,7 @@ def draw_answer(view: View, pair: ComparedRuns, choice: MapChoice, found: Patchi
     origin, base = choice.runs
     rounding = ""
     if 0 < abs(effect) <= ROUNDINGS * abs(found.nothing):
-        rounding = " That is no more than rounding: with nothing put in, the number may be as large."
+        rounding = " That is no more than rounding: even with nothing put in, rounding can give a number of this size."
     does = f"takes away **{number(effect, 3)}** of" if choice.reverse else f"brings back **{number(effect, 3)}** of"
     what = _what(view, choice, pair, found)
     st.markdown(

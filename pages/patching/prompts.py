@@ -197,8 +197,8 @@ def draw_aligned(view: View, pair: ComparedRuns) -> None:
     )
     if view.model.has_source and view.target is None:
         st.caption(
-            "In both runs the decoder reads the same target: the tokens with which both of its outputs begin. "
-            "The answer is the token that comes next."
+            "The model writes an output for each of the two prompts. In both runs, the decoder then reads the same "
+            "target: the tokens that both outputs begin with. The answer is the token that comes next."
         )
     if pair.is_hidden:
         st.caption("The last token of both prompts is hidden from the model, and the answer is what it guesses there.")
@@ -206,8 +206,8 @@ def draw_aligned(view: View, pair: ComparedRuns) -> None:
         st.caption(
             f"The prompts have {pair.clean.length} and {pair.corrupted.length} tokens. Only the tokens that both begin "
             "with, and those that both end with, are aligned. No value is put in at the tokens between them. The "
-            "tokens that are aligned at the end stand at different positions in the two prompts. A value that is put "
-            "in there was computed for the position in the prompt that it comes from."
+            "tokens that are aligned at the end stand at different positions in the two prompts. So a value that is "
+            "put in there was computed at another position."
         )
 
 

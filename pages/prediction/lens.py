@@ -154,7 +154,10 @@ def why_repeated(view: View, found: Lens, positions: range) -> str:
         return ""
     said = f"After layer 0, the lens repeats the token of its column in {same} of {counted(len(positions), 'column')}"
     if is_encoder:
-        return f"{said}: this model names the token of the column itself, and it sees every token that is not hidden. "
+        return (
+            f"{said}: this model names the token that stands in the column, not the next one, and it sees every token "
+            "that is not hidden. "
+        )
     if view.model.config.tied_unembedding:
         return (
             f"{said}: the stream there is still close to the token's embedding, and the unembedding of this model has "

@@ -63,7 +63,8 @@ def draw() -> None:
     if not view.model.place.is_plain:
         st.caption(
             f"The quantized copy computes in float32 on the processor, and the model {view.model.place.words}. The "
-            "differences of passes shown here hold both."
+            "differences between their passes therefore have two causes: the rounded weights, and this other way to "
+            "compute."
         )
     if view.model.rounded_to:
         st.caption(

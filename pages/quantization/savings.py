@@ -99,7 +99,7 @@ def kernel_words(view: View) -> str:
     return (
         f":orange-badge[not fused] An edit sets attention weights in {which}. A fused kernel never stores the weights, "
         f"so it cannot set one. In {which}, every column with FlashAttention therefore computes the full matrices. "
-        "The bytes are counted as if it did not."
+        "The bytes in the table are still those of a fused kernel."
     )
 
 

@@ -19,7 +19,7 @@ SENTENCES = (  # what a formula has to contain, and what it then stands for
     ("W_R", "W_R makes the part of a key that is rotated. All heads share this part."),
     ("W_E", "W_E brings the embedding to the width C."),
     ("W_x", "W_x brings the final hidden state to the width of the unembedding."),
-    ("W_h", "W_h and norm_h belong to the head, which comes before the unembedding."),
+    ("W_h", "W_h and norm_h belong to one more step, right before the unembedding."),
     ("p_e", "p_e is the share of expert e."),
     (r"\mathrm{top}_", "top_k keeps the k largest numbers of a row, and the others take no part."),
     (":", "In top_{k, g:G}, these k numbers come from the best g of G groups of experts."),

@@ -257,9 +257,9 @@ GLOSSARY = {
         "induction( heads?)?",
     ),
     "95 % interval": Term(
-        "A range in which the true mean probably lies: about 95 of 100 such ranges hold it. It is found from 1,000 "
-        "means, of which the few lowest and the few highest are left out: each is the mean of as many windows as were "
-        "read, drawn at random from these, so that some come twice and others not at all.",
+        "A range in which the true mean probably lies: about 95 of 100 such ranges hold it. To find it, 1,000 new "
+        "samples of the same size are drawn from the windows that were read, with repeats, and the few lowest and few "
+        "highest of their means are left out.",
         "Efron 1979, “Bootstrap Methods: Another Look at the Jackknife”",
         "95 % intervals?",
     ),

@@ -18,8 +18,8 @@ from viz_ui.sharing.settings import FETCH
 
 RULE = (
     "A head is named after the pattern, or the two patterns, that get most of its attention. A second pattern is "
-    "named only if it adds at least a tenth of the attention. A head is mixed if the patterns of its name would get "
-    "less than half."
+    "named only if it adds at least a tenth of the attention. A head is called mixed if these patterns get less "
+    "than half of its attention."
 )
 _keeping = threading.Lock()
 

@@ -118,7 +118,7 @@ def test_what_a_stop_leaves_is_shown_as_partial_and_goes_on(monkeypatch):
     test.session_state.readings.get(key, ReportSoFar).report = some
     test.session_state.over_a_text_stopped = key
     test.run()
-    assert "1 of 16 windows, a partial result in random order, (80 tokens)" in said(test)
+    assert "only 1 window (80 tokens), taken at random from 16 windows" in said(test)
     assert "A 95 % interval needs at least 8 windows." in said(test)
     test.button(key="over_a_text_again").click().run()
     assert not test.exception, test.exception

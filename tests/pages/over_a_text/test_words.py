@@ -98,8 +98,7 @@ def test_the_strongest_heads_and_the_windows_so_far_are_told(page):
     assert page.what_was_read(report, text) == "5 windows (4,096 tokens) of a text."
     report.is_partial = True
     assert (
-        page.what_was_read(report, text)
-        == "5 of 16 windows, a partial result in random order, (4,096 tokens) of a text."
+        page.what_was_read(report, text) == "only 5 windows (4,096 tokens), taken at random from 16 windows of a text."
     )
 
 

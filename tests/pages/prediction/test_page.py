@@ -197,7 +197,7 @@ def test_why_the_first_row_repeats_the_prompt(facts, tokens, words):
     ("model", "prompt", "more", "sentence"),
     [
         ("tiny-llama", PROMPTS["emoji"], {}, "the lens repeats the token of its column"),
-        ("tiny-bert", "The king had a ring.", {}, "this model names the token of the column itself"),
+        ("tiny-bert", "The king had a ring.", {}, "this model names the token that stands in the column"),
         ("induction", "abcabc", {}, "Remainder"),
         ("tiny-gpt", "a", {}, "Remainder"),
         ("tiny-gpt", PROMPTS["200 words"], {"lens": "entropy"}, "Remainder"),
