@@ -181,7 +181,7 @@ def test_the_strongest_rows_and_columns_and_what_is_left():
         (
             {"layout": "encoder-only", "tied_unembedding": True},
             [5, 6, 8],
-            "1 of 3 columns.*the token of the column itself",
+            "1 of 3 columns.*the token that stands in the column",
         ),
         ({"layout": "decoder-only", "tied_unembedding": True}, [6, 7, 8], "^$"),
         ({"layout": "decoder-only", "tied_unembedding": True}, [5, 6, 8], "^$"),  # one of three may be chance
