@@ -137,8 +137,3 @@ def second_head(sides: Sides, closest: tuple[int, int]) -> tuple[int, int]:
     layer, head = chosen_value("compared_head") or closest
     trace = sides.second.trace
     return min(layer, trace.n_layers - 1), min(head, trace.config.n_heads - 1)
-
-
-def choose_second(layer: int | None, head: int | None, now: tuple[int, int]) -> None:
-    """Choose B's head from a callback; a half that is not given stays."""
-    choose(compared_head=(now[0] if layer is None else layer, now[1] if head is None else head))

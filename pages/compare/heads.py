@@ -5,10 +5,11 @@ import streamlit as st
 import torch
 from torch import Tensor
 
-from pages.compare.choice import HEAD, NAMES, Sides, choose_second, second_head
+from pages.compare.choice import NAMES, Sides
 from viz_model.heads.alignment import Places
 from viz_model.heads.divergence import ComparedPasses, ComparedWeights
 from viz_ui.components.panels import Matrix, panels
+from viz_ui.frame.address import choose_pair
 from viz_ui.frame.jobs import kept_result
 from viz_ui.frame.passes import is_small
 from viz_ui.frame.view import choose_cell
@@ -40,7 +41,7 @@ def divergence_table(sides: Sides, comparison: ComparedPasses) -> Tensor:
 def closest_head(sides: Sides, table: Tensor) -> tuple[int, int]:
     """B's head with the smallest divergence from A's; not A's own one, where both are heads of one pass."""
     table = table.nan_to_num(torch.inf)
-    if sides.kind == HEAD:
+    if sides.is_one_pass:
         table[sides.first.layer, sides.first.head] = torch.inf
     layer, head = divmod(int(table.argmin()), table.shape[1])
     return layer, head
@@ -52,8 +53,8 @@ def most_changed_head(table: Tensor) -> tuple[int, int]:
     return layer, head
 
 
-def draw_grid(sides: Sides, table: Tensor) -> None:
-    """One number a head; a click chooses it: the head of both, or B's."""
+def draw_grid(sides: Sides, table: Tensor, other: tuple[int, int]) -> None:
+    """One number a head; a click chooses it: the head of both, or B's. other: the head of B."""
     view, values = sides.first, table.numpy()
     known = values[~np.isnan(values)]
     high = float(known.max()) if known.size and known.max() > 0 else 1.0
@@ -67,22 +68,21 @@ def draw_grid(sides: Sides, table: Tensor) -> None:
         "caption": "Mean over the queries. 0: the same weights. 1: nothing in common.",
         "allowed": ~np.isnan(values),
     }
-    now = second_head(sides, closest_head(sides, table))
     more = {}
     if sides.has_own_head:
         more = {
-            "marked": {"layer": now[0], "head": now[1]},
-            "on_pick": lambda event: choose_second(event["row"], event["column"], now),
+            "marked": {"layer": other[0], "head": other[1]},
+            "on_pick": lambda event: choose_pair("compared_head", event["row"], event["column"], other),
         }
-    of = f"A. {pass_words(view.trace)} B, {sides.words}. {pass_words(sides.second.trace)}"
-    names = named(view, f"{title}, B: {sides.words}", "divergences", of=of)
+    names = named(view, f"{title}, B: {sides.words}", "divergences", of=_both_passes(sides))
     draw_head_matrix(view, "divergence", title, np.where(np.isnan(values), -np.inf, values), names, **look, **more)
 
 
-def draw_answer(sides: Sides, comparison: ComparedPasses, table: Tensor, found: ComparedWeights) -> None:
-    """How far the two heads are apart, and their rows of the chosen query."""
-    view, other = sides.first, second_head(sides, closest_head(sides, table))
-    value = float(found.divergence.nanmean())
+def draw_answer(
+    sides: Sides, comparison: ComparedPasses, table: Tensor, found: ComparedWeights, other: tuple[int, int]
+) -> None:
+    """How far the two heads are apart, and their rows of the chosen query. other: the head of B."""
+    view, value = sides.first, float(found.divergence.nanmean())
     helped = explained("Jensen–Shannon divergence", "bit", "attention weight", "query")
     own = f"Head {view.head} of layer {view.layer}"
     if sides.has_own_head:
@@ -231,8 +231,11 @@ def _caption(sides: Sides, number_of_side: int) -> str:
 
 
 def _named(sides: Sides, words: str, file_words: str) -> Named:
-    of = f"A. {pass_words(sides.first.trace)} B, {sides.words}. {pass_words(sides.second.trace)}"
-    return named(sides.first, words, file_words, sides.first.where, of=of)
+    return named(sides.first, words, file_words, sides.first.where, of=_both_passes(sides))
+
+
+def _both_passes(sides: Sides) -> str:
+    return f"A. {pass_words(sides.first.trace)} B, {sides.words}. {pass_words(sides.second.trace)}"
 
 
 def _labels(places: Places, sides: Sides, *, keys: bool = False) -> list[str]:

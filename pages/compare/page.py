@@ -80,9 +80,9 @@ def draw_picture(sides: Sides, comparison: ComparedPasses, table) -> None:
     found = comparison.weights((view.layer, view.head), other)
     with main_picture(), st.container(horizontal=True, gap="medium"):
         with st.container(key="effect_side"):
-            draw_grid(sides, table)
+            draw_grid(sides, table, other)
         with st.container(width=430):
-            draw_answer(sides, comparison, table, found)
+            draw_answer(sides, comparison, table, found, other)
     st.subheader("Cell by cell")
     draw_matrices(sides, comparison, found, other)
     draw_predictions(sides, comparison)

@@ -8,7 +8,6 @@ import viz_model as vm
 from pages.compare.choice import MODEL, NAMES, Sides
 from viz_model.heads.comparison import predicts
 from viz_model.heads.divergence import ComparedPasses
-from viz_ui.frame.view import View
 from viz_ui.look.colours import ROLES
 from viz_ui.look.figures import query_lines_figure
 from viz_ui.look.glossary import explained
@@ -105,7 +104,7 @@ def draw_losses(sides: Sides, comparison: ComparedPasses) -> None:
     of_roles = [ROLES[role] for role in ("stream", "weights")]
     colours = [role.on_dark if theme == "dark" else role.on_light for role in of_roles]
     figure = query_lines_figure(
-        place_labels(queries, *(_own_pieces(side) for side in (sides.first, sides.second))),
+        place_labels(queries, sides.first.trace.token_bytes, sides.second.trace.token_bytes),
         dict(zip(NAMES, zip(losses, colours, strict=True), strict=True)),
         axis="loss, nats",
         theme=theme,
@@ -116,7 +115,3 @@ def draw_losses(sides: Sides, comparison: ComparedPasses) -> None:
         "The loss of a token is −ln of the probability that the model gave it before it came. The first token has "
         "none." + ("" if queries.are_tokens else " Where the models cut the text differently, losses are summed.")
     )
-
-
-def _own_pieces(side: View) -> tuple[bytes, ...]:
-    return side.trace.token_bytes

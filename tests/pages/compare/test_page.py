@@ -1,6 +1,7 @@
 """The page Compare: what it shows of two passes is what both passes are, put side by side by hand."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import viz_model as vm
+from pages.compare import heads
 from tests.support.app import address_of, drawn_matrices, opened
 from tests.support.whole_folders import write_ours
 from viz_ui.components.shared.packing import unpack
@@ -147,6 +149,21 @@ def test_a_click_chooses_heads_and_cells_by_their_places():
     away = [float(1 - first[12, rows].sum()), float(1 - second[13, columns].sum())]
     assert "get " + number(away[0], 3)[:4] in said(test)
     assert "has no counterpart in B" in said(page(cell="3.1", compared_prompt="The old bird by the mill. The blue"))
+
+
+def test_a_click_in_the_grid_of_another_head_is_the_head_of_b(monkeypatch):
+    clicks, asked = [], []
+    monkeypatch.setattr(heads, "draw_head_matrix", lambda *_, **look: clicks.append((look["on_pick"], look["marked"])))
+    monkeypatch.setattr(heads, "choose_pair", lambda *given: asked.append(given))
+    view = SimpleNamespace(trace=None, layer=1, head=0)
+    sides = SimpleNamespace(first=view, second=view, words="the same pass", has_own_head=True)
+    monkeypatch.setattr(heads, "_both_passes", lambda _: "")
+    monkeypatch.setattr(heads, "named", lambda *_, **__: None)
+    heads.draw_grid(sides, torch.rand(4, 8), (2, 5))
+    [(click, marked)] = clicks
+    click({"row": 3, "column": None})
+    assert asked == [("compared_head", 3, None, (2, 5))]
+    assert marked == {"layer": 2, "head": 5}
 
 
 @pytest.mark.parametrize(
